@@ -1,0 +1,37 @@
+/* The one way to memory. malloc underneath: jemalloc when the host links it.
+ *
+ * Every call may return NULL (out of memory); a test makes the k-th call fail with
+ * alloc_fail_at(k). Bytes in use are counted, as the allocator rounds them.
+ * Thread: any. */
+#ifndef RF_BASE_ALLOC_H
+#define RF_BASE_ALLOC_H
+
+#include "base/check.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+RF_NODISCARD void *mem_alloc(size_t bytes);
+RF_NODISCARD void *mem_zalloc(size_t bytes);
+/* count * bytes with the overflow checked (NULL then). */
+RF_NODISCARD void *mem_zalloc_array(size_t count, size_t bytes);
+/* align: a power of two, at least 16; contents undefined. */
+RF_NODISCARD void *mem_alloc_aligned(size_t align, size_t bytes);
+/* As realloc: p may be NULL; on failure p stays valid. */
+RF_NODISCARD void *mem_realloc(void *p, size_t bytes);
+RF_NODISCARD char *mem_strndup(const char *s, size_t bytes);
+void mem_free(void *p);
+
+/* Page-aligned memory for segment images: mmap, huge-page advised, MADV_DONTFORK, zero-filled,
+ * not touched. NULL when the system has none. Counted apart. */
+RF_NODISCARD void *mem_map(size_t bytes);
+void mem_unmap(void *p, size_t bytes);
+
+/* Test seam and accounting. alloc_fail_at: the k-th call from now (1 = next) returns NULL, once;
+ * 0 ends it. alloc_calls counts calls since the process began. */
+void alloc_fail_at(uint64_t k);
+uint64_t alloc_calls(void);
+int64_t alloc_bytes_in_use(void);
+int64_t alloc_mapped_bytes(void);
+
+#endif

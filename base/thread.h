@@ -1,0 +1,21 @@
+/* Threads and sleeping. Our threads block all signals: a host's handlers never run on them. */
+#ifndef RF_BASE_THREAD_H
+#define RF_BASE_THREAD_H
+
+#include "base/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* name: at most 15 bytes, shown by ps and perf. Returns 0 or -errno. The stack is 256 KiB. */
+RF_NODISCARD int thread_start(pthread_t *thread_out, const char *name, void *(*run)(void *), void *arg);
+void thread_join(pthread_t thread);
+
+/* Sleeps while *word == expected, at most timeout_ns (negative: without limit). Returns 0 when
+ * woken or when the word differed, -ETIMEDOUT. Spurious returns of 0 happen: look again. */
+int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
+void futex_wake_one(_Atomic uint32_t *word);
+void futex_wake_all(_Atomic uint32_t *word);
+
+#endif
