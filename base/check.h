@@ -6,9 +6,9 @@
 
 __attribute__((noreturn, cold)) void check_failed(const char *file, int line, const char *text);
 
-#define CHECK(x)                                                                                   \
-    do {                                                                                           \
-        if (__builtin_expect(!(x), 0)) check_failed(__FILE__, __LINE__, #x);                       \
+#define CHECK(x)                                                             \
+    do {                                                                     \
+        if (__builtin_expect(!(x), 0)) check_failed(__FILE__, __LINE__, #x); \
     } while (0)
 
 #ifdef NDEBUG
@@ -17,9 +17,9 @@ __attribute__((noreturn, cold)) void check_failed(const char *file, int line, co
 #define DCHECK(x) CHECK(x)
 #endif
 
-#define RF_NODISCARD  __attribute__((warn_unused_result))
-#define RF_LIKELY(x)  __builtin_expect(!!(x), 1)
+#define RF_NODISCARD   __attribute__((warn_unused_result))
+#define RF_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define RF_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define RF_CACHE_LINE 64
+#define RF_CACHE_LINE  64
 
 #endif

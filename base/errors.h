@@ -42,6 +42,7 @@ struct err_msg {
 
 /* Sets code and text when msg is non-NULL and still has code 0; returns code, so that a caller can
  * write `return err_set(msg, -RFE_CORRUPT, "%s: offset %" PRIu64 ...)`. */
-__attribute__((format(printf, 3, 4))) int err_set(struct err_msg *msg, int code, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) int err_set(struct err_msg *msg, int code, const char *fmt,
+                                                  ...);
 
 #endif

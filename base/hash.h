@@ -1,4 +1,5 @@
-/* The hash of every checksum and table: XXH3-64 with a seed, in the widest form that the CPU has. */
+/* The hash of every checksum and table: XXH3-64 with a seed, in the widest form that the CPU has.
+ */
 #ifndef RF_BASE_HASH_H
 #define RF_BASE_HASH_H
 

@@ -9,8 +9,9 @@
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR, LOG_LEVEL_OFF };
 
 struct log {
-    enum log_level level;                                                         /* lowest that is passed on */
-    void (*callback)(void *ctx, int level, const char *event, const char *fields); /* NULL: stderr */
+    enum log_level level; /* lowest that is passed on */
+    void (*callback)(void *ctx, int level, const char *event,
+                     const char *fields); /* NULL: stderr */
     void *ctx;
 };
 

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 /* name: at most 15 bytes, shown by ps and perf. Returns 0 or -errno. The stack is 256 KiB. */
-RF_NODISCARD int thread_start(pthread_t *thread_out, const char *name, void *(*run)(void *), void *arg);
+RF_NODISCARD int thread_start(pthread_t *thread_out, const char *name, void *(*run)(void *),
+                              void *arg);
 void thread_join(pthread_t thread);
 
 /* Sleeps while *word == expected, at most timeout_ns (negative: without limit). Returns 0 when
