@@ -1,7 +1,8 @@
 /* The one way to memory. malloc underneath: jemalloc when the host links it.
  *
  * Every call may return NULL (out of memory); a test makes the k-th call fail with
- * alloc_fail_at(k). Bytes in use are counted, as the allocator rounds them.
+ * alloc_fail_at(k). Bytes in use are counted, as the allocator rounds them. A request for 0 bytes
+ * yields memory of its own, as one for 1 byte does.
  * Thread: any. */
 #ifndef RF_BASE_ALLOC_H
 #define RF_BASE_ALLOC_H
@@ -19,12 +20,16 @@ RF_NODISCARD void *mem_zalloc_array(size_t count, size_t bytes);
 RF_NODISCARD void *mem_alloc_aligned(size_t align, size_t bytes);
 /* As realloc: p may be NULL; on failure p stays valid. */
 RF_NODISCARD void *mem_realloc(void *p, size_t bytes);
+/* The first bytes of s, or up to its NUL if that comes before, and a NUL. */
 RF_NODISCARD char *mem_strndup(const char *s, size_t bytes);
+/* Of memory from any call above; NULL is allowed. */
 void mem_free(void *p);
 
 /* Page-aligned memory for segment images: mmap, huge-page advised, MADV_DONTFORK, zero-filled,
- * not touched. NULL when the system has none. Counted apart. */
+ * not touched. From 2 MiB on the address is a multiple of 2 MiB, so that huge pages fit. NULL when
+ * the system has none. bytes > 0. Counted apart, in whole pages. */
 RF_NODISCARD void *mem_map(size_t bytes);
+/* bytes as given to mem_map; p may be NULL. */
 void mem_unmap(void *p, size_t bytes);
 
 /* Test seam and accounting. alloc_fail_at: the k-th call from now (1 = next) returns NULL, once;

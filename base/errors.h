@@ -14,6 +14,9 @@ enum err_number {
 #undef RF_E
 };
 
+/* Numbers below this one are errno's. */
+#define ERR_NUMBER_MIN 200
+
 struct err_row {
     int number;
     const char *name;
@@ -26,10 +29,10 @@ struct err_row {
  * codes have none). Thread: any. */
 const struct err_row *err_find(int code);
 
-/* A text for any code of ours or errno's, never NULL, static or thread-local storage. */
+/* A text for any code of ours or errno's, in English whatever the locale; never NULL, static. */
 const char *err_text(int code);
 
-/* "NO_TABLE", "ENOENT", ...; never NULL. */
+/* "NO_TABLE", "ENOENT", "OK" for 0; never NULL, static. */
 const char *err_name(int code);
 
 /* A message under construction that names the place: file, line, offset, expected, found.

@@ -9,8 +9,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define HIST_SUB_BITS 6 /* 64 sub-buckets a power of two, reported at the middle: error <= 1/128 \
-                         */
+#define HIST_SUB_BITS                                                          \
+    6 /* 64 sub-buckets a power of two, reported at the middle: error <= 1/128 \
+       */
 #define HIST_BUCKETS ((64 - HIST_SUB_BITS + 1) << HIST_SUB_BITS)
 
 struct hist {

@@ -15,7 +15,9 @@ struct log {
     void *ctx;
 };
 
-/* event: "module.what_happened"; fmt: "key=%value key_us=%value". l may be NULL (nothing). */
+/* event: "module.what_happened"; fmt: "key=%value key_us=%value". l may be NULL (nothing). Fields
+ * past 1,023 bytes are cut and end in "...". Both strings are the callback's for the call only. On
+ * stderr an event is one line: time (UTC), level, event, fields. */
 __attribute__((format(printf, 4, 5))) void log_event(const struct log *l, enum log_level level,
                                                      const char *event, const char *fmt, ...);
 #define log_debug(l, event, ...) log_event(l, LOG_LEVEL_DEBUG, event, __VA_ARGS__)

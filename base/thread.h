@@ -8,7 +8,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* name: at most 15 bytes, shown by ps and perf. Returns 0 or -errno. The stack is 256 KiB. */
+/* name: at most 15 bytes, shown by ps and perf, set before run begins. The stack is 256 KiB.
+ * thread_out is written on success only. Returns 0, -EAGAIN (no more threads) or -ENOMEM. */
 RF_NODISCARD int thread_start(pthread_t *thread_out, const char *name, void *(*run)(void *),
                               void *arg);
 void thread_join(pthread_t thread);

@@ -23,7 +23,23 @@ function(rf_module name)
     add_library(rf_${name} OBJECT ${sources})
     target_link_libraries(rf_${name} PRIVATE ringfence_options
         PkgConfig::URING PkgConfig::XXHASH PkgConfig::SQLITE3 Threads::Threads)
+    if(name STREQUAL base)
+        rf_hash_flags()
+    endif()
     set(RF_MODULE_OBJECTS ${RF_MODULE_OBJECTS} $<TARGET_OBJECTS:rf_${name}> CACHE INTERNAL "")
+endfunction()
+
+# The hash is inlined from its header once for each instruction set, and chosen at run time. It is
+# optimised in debug builds too: at -O0 it is fifty times slower, and every test waits for it.
+function(rf_hash_flags)
+    file(GLOB hash_sources ${CMAKE_SOURCE_DIR}/base/hash*.c)
+    set_property(SOURCE ${hash_sources} APPEND PROPERTY COMPILE_OPTIONS -O3)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+        set_property(SOURCE ${CMAKE_SOURCE_DIR}/base/hash_avx512.c
+            APPEND PROPERTY COMPILE_OPTIONS -mavx512f)
+        set_property(SOURCE ${CMAKE_SOURCE_DIR}/base/hash_avx2.c
+            APPEND PROPERTY COMPILE_OPTIONS -mavx2)
+    endif()
 endfunction()
 
 function(rf_library)
