@@ -16,11 +16,11 @@ static _Atomic uint64_t failing_call; /* the number of the call that fails; 0: n
 static _Atomic int64_t bytes_in_use;
 static _Atomic int64_t mapped_bytes;
 
-/* Counts one call; true when it is the one that has to fail. */
-static bool fails_now(void)
+/* Counts one call; true when it has to fail: its turn, or more bytes than any object may have. */
+static bool refused(size_t bytes)
 {
     uint64_t n = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1;
-    return n == atomic_load_explicit(&failing_call, memory_order_relaxed);
+    return n == atomic_load_explicit(&failing_call, memory_order_relaxed) || bytes > PTRDIFF_MAX;
 }
 
 static void *counted(void *p)
@@ -38,25 +38,25 @@ static size_t at_least_one(size_t bytes)
 
 void *mem_alloc(size_t bytes)
 {
-    return fails_now() ? NULL : counted(malloc(at_least_one(bytes)));
+    return refused(bytes) ? NULL : counted(malloc(at_least_one(bytes)));
 }
 
 void *mem_zalloc(size_t bytes)
 {
-    return fails_now() ? NULL : counted(calloc(1, at_least_one(bytes)));
+    return refused(bytes) ? NULL : counted(calloc(1, at_least_one(bytes)));
 }
 
 void *mem_zalloc_array(size_t count, size_t bytes)
 {
     size_t all;
-    if (__builtin_mul_overflow(count, bytes, &all)) all = SIZE_MAX; /* which nobody has */
+    if (__builtin_mul_overflow(count, bytes, &all)) all = SIZE_MAX; /* refused there */
     return mem_zalloc(all);
 }
 
 void *mem_alloc_aligned(size_t align, size_t bytes)
 {
     CHECK(align >= 16 && (align & (align - 1)) == 0);
-    if (fails_now()) return NULL;
+    if (refused(bytes)) return NULL;
     void *p;
     return posix_memalign(&p, align, at_least_one(bytes)) == 0 ? counted(p) : NULL;
 }
@@ -64,7 +64,7 @@ void *mem_alloc_aligned(size_t align, size_t bytes)
 void *mem_realloc(void *p, size_t bytes)
 {
     if (p == NULL) return mem_alloc(bytes);
-    if (fails_now()) return NULL;
+    if (refused(bytes)) return NULL;
     size_t before = malloc_usable_size(p);
     void *moved = realloc(p, at_least_one(bytes));
     if (moved == NULL) return NULL;
@@ -113,7 +113,7 @@ static char *map_aligned(size_t bytes)
 void *mem_map(size_t bytes)
 {
     CHECK(bytes > 0);
-    if (fails_now() || bytes > SIZE_MAX / 2) return NULL;
+    if (refused(bytes)) return NULL;
     bytes = whole_pages(bytes);
     char *p = map_aligned(bytes);
     if (p == NULL) return NULL;
