@@ -1,3 +1,4 @@
+/* ctest: concurrent */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fence.h"

@@ -1,0 +1,21 @@
+# What a preset or a caller may choose, and what follows from it for every target of the tree.
+option(RF_WERROR "Treat warnings as errors" OFF)
+option(RF_FUZZ "Build tests/fuzz with libFuzzer (clang only)" OFF)
+option(RF_COVERAGE "Count lines and branches for gcov" OFF)
+set(RF_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them: address,undefined or thread")
+
+if(RF_SANITIZE)
+    add_compile_options(-fsanitize=${RF_SANITIZE} -fno-sanitize-recover=all
+        -fno-omit-frame-pointer -O1)
+    add_link_options(-fsanitize=${RF_SANITIZE})
+endif()
+if(RF_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "RF_FUZZ needs clang: use the preset fuzz")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(RF_COVERAGE)
+    add_compile_options(--coverage -fprofile-update=atomic)
+    add_link_options(--coverage)
+endif()

@@ -1,0 +1,37 @@
+# cpack (preset "package"): three Debian packages out of the three components of the installation.
+if(NOT TARGET ringfence_command)
+    return()
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME ringfence)
+set(CPACK_PACKAGE_VENDOR "The Ringfence maintainers")
+set(CPACK_PACKAGE_CONTACT "The Ringfence maintainers <maintainers@ringfence.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_STRIP_FILES ON)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL library development command)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
+set(CPACK_DEBIAN_PACKAGE_SECTION database)
+
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libringfence0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "${PROJECT_DESCRIPTION}: the shared library")
+
+set(same_version "(= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libringfence-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
+    "libringfence0 ${same_version}, liburing-dev, libsqlite3-dev")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}: header and static library")
+
+set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME ringfence)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS "libringfence0 ${same_version}")
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION "${PROJECT_DESCRIPTION}: the command")
+
+include(CPack)
