@@ -454,6 +454,11 @@ struct rf_stats {
     /* What opening found. */
     uint64_t replayed_batches, replayed_bytes, discarded_records, replay_ns, prepared_ns;
     bool opened_clean;
+    /* What the directory was made with. */
+    enum rf_time_unit time_unit;
+    uint32_t lanes, regions;
+    uint64_t segment_bytes;
+    int64_t partition_interval; /* time units */
 };
 RF_API_CHECK int rf_stats(struct rf_engine *engine, struct rf_stats *stats_out);
 
