@@ -5,16 +5,21 @@
  * else the POSIX back end with threads of its own, else the double's. All three keep the same
  * promises and run the same tests.
  *
- * Errors   0 or a negative errno. Nothing here retries a failed sync; EINTR, and EAGAIN up to a
- *          bound, are retried inside.
+ * Errors   0 or a negative errno. EINTR, and EAGAIN up to a bound, are retried inside, but for a
+ *          sync: no failure of one is ever retried, since what it was to make durable may be gone.
  * Paths    relative ones are taken from the environment's root, absolute ones as they are.
- * Threads  blocking calls: any thread. A queue: its owner thread only, but for io_queue_wake.
+ * Threads  blocking calls: any thread. A queue may be opened by any thread; its owner is the one
+ *          that submits or waits first, and from then on no other thread may use it, but for
+ *          io_queue_wake and, once the owner has ended, io_queue_close.
+ * Fork     the child keeps none of our descriptors (it would hold the locks on): files and queues
+ *          of the parent answer -RFE_FORKED there, and may be closed, which frees memory only.
  * Durable  a write is durable after a successful io_sync submitted after it completed, or when it
  *          carried IO_DSYNC; a name after io_sync_dir of its directory. */
 #ifndef RF_IO_IO_H
 #define RF_IO_IO_H
 
 #include "base/check.h"
+#include "base/errors.h"
 #include "base/log.h"
 
 #include <stdbool.h>
@@ -49,8 +54,10 @@ RF_NODISCARD int io_open(struct io_env *env, const char *path, unsigned flags,
                          struct io_file **file_out);
 void io_close(struct io_file *file);
 
-/* Reads or writes until all bytes are done or an error or the end of file; *done_out (may be NULL)
- * is how many were. Returns 0 also for a short read at the end of file. */
+/* Reads or writes until all bytes are done, an error, or the end of file. *done_out (may be NULL)
+ * is how many were, on failure too. Returns 0 also for a short read at the end of file. On a file
+ * opened with IO_DIRECT, offset and bytes are multiples of block_bytes and buf is aligned to
+ * memory_align (io_geometry), else -EINVAL. */
 #define IO_DSYNC 1u
 RF_NODISCARD int io_pread(struct io_file *file, void *buf, size_t bytes, uint64_t offset,
                           size_t *done_out);
@@ -83,7 +90,8 @@ RF_NODISCARD int io_sync_dir(struct io_env *env, const char *path);
  * returned. Order: by name. */
 RF_NODISCARD int io_list(struct io_env *env, const char *path,
                          int (*each)(void *ctx, const char *name, bool is_dir), void *ctx);
-/* flock on a directory, held by the descriptor inside *file_out until io_close. -EAGAIN: held. */
+/* flock on a directory, held by the descriptor inside *file_out until io_close, the one call that
+ * *file_out is for. -EAGAIN: held. */
 RF_NODISCARD int io_lock_dir(struct io_env *env, const char *path, bool exclusive,
                              struct io_file **file_out);
 
@@ -122,27 +130,41 @@ RF_NODISCARD int io_queue_open(struct io_env *env, const struct io_queue_options
 void io_queue_close(struct io_queue *queue);
 
 /* Hands over n requests (n + in flight <= depth, checked). They may run and complete in any order.
- * Returns 0, or the errno of the submission itself: then none of the n is in flight. */
+ * Returns 0, or the errno of the submission itself: then none of the n is in flight. When only some
+ * could be handed over, the result is 0 and each of the others comes back as an event with the
+ * errno. */
 RF_NODISCARD int io_queue_submit(struct io_queue *queue, const struct io_request *requests,
                                  uint32_t n);
 
 /* Sleeps until at least one event is there, io_queue_wake was called, or timeout_ns passed
- * (0: only look; negative: no limit). Returns the number of events stored, 0..max, or -errno. */
+ * (0: only look; negative: no limit). Returns the number of events stored, 0..max, or -errno.
+ * max >= 1. Nothing in flight does not end the wait: a sleeper without a limit needs a waker. */
 RF_NODISCARD int io_queue_wait(struct io_queue *queue, struct io_event *events, uint32_t max,
                                int64_t timeout_ns);
 
-/* Makes a present or the next io_queue_wait return. Thread: any; async-signal-safe. */
+/* Makes a present or the next io_queue_wait return; several calls before that count as one. What
+ * the caller stored before is visible to the owner after that return. Thread: any, as long as the
+ * queue is open; async-signal-safe. */
 void io_queue_wake(struct io_queue *queue);
 
+/* Requests handed over whose event was not stored by io_queue_wait yet. */
 uint32_t io_queue_in_flight(const struct io_queue *queue);
 const char *io_queue_backend(const struct io_queue *queue); /* "uring", "posix", "fault" */
 
-/* Offers memory (the images) and files for registration with the kernel. Advisory: returns 0 also
- * where the back end or the memlock limit has none of it. */
+/* Offers memory (the images) for registration with the kernel: requests whose buffer lies in one of
+ * the regions then skip pinning it. Advisory: where the back end or the memlock limit has none of
+ * it, nothing changes. Once for a queue, before its owner's first use or by the owner. The memory
+ * stays mapped until the queue is closed. */
 struct io_memory {
     void *base;
     size_t bytes;
 };
 void io_queue_register_memory(struct io_queue *queue, const struct io_memory *regions, uint32_t n);
+
+/* The same for one file, which spares the look-up of its descriptor; at most 64 in a queue, one
+ * queue a file. The kernel then holds the file (and its lock) until io_queue_forget_file, which
+ * must come before io_close, with none of the file's requests in flight. Thread: the owner. */
+void io_queue_register_file(struct io_queue *queue, struct io_file *file);
+void io_queue_forget_file(struct io_queue *queue, struct io_file *file);
 
 #endif

@@ -1,0 +1,31 @@
+/* What a fork must not share. A child that kept our descriptors would keep the locks on, and a
+ * child that used the parent's ring would take the parent's completions. So every descriptor of
+ * ours is on a list that fork() closes in the child, and every queue carries the stamp of its
+ * process.
+ *
+ * Thread: any. */
+#ifndef RF_IO_FORK_H
+#define RF_IO_FORK_H
+
+#include "base/check.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fork_fd {
+    int fd; /* -1 in a child of the process that added it */
+    struct fork_fd *prev, *next;
+};
+
+/* Puts fd on the list; entry is the caller's memory until fork_fd_close. */
+void fork_fd_add(struct fork_fd *entry, int fd);
+/* Takes it off the list and closes it, if this process has it open. */
+void fork_fd_close(struct fork_fd *entry);
+
+/* A number that no other process in this line of forks has, never 0. The kernel wipes it in the
+ * child, whatever call made the child. Returns 0 or -errno. */
+RF_NODISCARD int fork_stamp(uint64_t *stamp_out);
+/* Whether this process is not the one that had the stamp. A load and a compare. */
+bool fork_is_other(uint64_t stamp);
+
+#endif
