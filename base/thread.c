@@ -34,9 +34,8 @@ static int create_masked(pthread_t *thread_out, const pthread_attr_t *attr, stru
 {
     sigset_t all, before;
     sigfillset(&all);
-    int rc = pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (rc != 0) return -rc;
-    rc = -pthread_create(thread_out, attr, run_named, start);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    int rc = -pthread_create(thread_out, attr, run_named, start);
     CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     return rc;
 }

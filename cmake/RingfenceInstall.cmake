@@ -26,8 +26,10 @@ install(FILES ${PROJECT_BINARY_DIR}/ringfence-config.cmake
     ${PROJECT_BINARY_DIR}/ringfence-config-version.cmake
     DESTINATION ${package_dir} COMPONENT development)
 
+# From the file to the prefix: the file moves with the installed tree.
 file(RELATIVE_PATH RF_PREFIX_FROM_PC
     ${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir} ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" RF_PREFIX_FROM_PC ${RF_PREFIX_FROM_PC})
 configure_file(cmake/ringfence.pc.in ${PROJECT_BINARY_DIR}/ringfence.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ringfence.pc DESTINATION ${pkgconfig_dir}
     COMPONENT development)
