@@ -12,7 +12,7 @@
 
 /* All relaxed: each is a figure of its own, nothing is published through it. */
 static _Atomic uint64_t calls;
-static _Atomic uint64_t failing_call; /* the number of the call that fails; 0: none */
+static _Atomic uint64_t failing_call; /* the number of the call that fails; one gone by: none */
 static _Atomic int64_t bytes_in_use;
 static _Atomic int64_t mapped_bytes;
 
@@ -137,7 +137,8 @@ void mem_unmap(void *p, size_t bytes)
 
 void alloc_fail_at(uint64_t k)
 {
-    uint64_t n = k == 0 ? 0 : atomic_load_explicit(&calls, memory_order_relaxed) + k;
+    /* k of 0 names a call that has been. */
+    uint64_t n = atomic_load_explicit(&calls, memory_order_relaxed) + k;
     atomic_store_explicit(&failing_call, n, memory_order_relaxed);
 }
 

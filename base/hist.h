@@ -9,10 +9,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define HIST_SUB_BITS                                                          \
-    6 /* 64 sub-buckets a power of two, reported at the middle: error <= 1/128 \
-       */
-#define HIST_BUCKETS ((64 - HIST_SUB_BITS + 1) << HIST_SUB_BITS)
+/* 64 sub-buckets a power of two, reported at their middle: the error is at most 1/128. */
+#define HIST_SUB_BITS 6
+#define HIST_BUCKETS  ((64 - HIST_SUB_BITS + 1) << HIST_SUB_BITS)
 
 struct hist {
     _Atomic uint64_t count[HIST_BUCKETS];

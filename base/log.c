@@ -43,7 +43,7 @@ static void to_stderr(enum log_level level, const char *event, const char *field
 
 void log_event(const struct log *l, enum log_level level, const char *event, const char *fmt, ...)
 {
-    if (l == NULL || level < l->level || level >= LOG_LEVEL_OFF) return;
+    if (l == NULL || level < l->level) return;
     char fields[FIELDS_BYTES];
     va_list args;
     va_start(args, fmt);

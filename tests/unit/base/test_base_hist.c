@@ -74,6 +74,8 @@ static void hist_quantile__ends__exact(void **state)
     assert_int_equal(hist_quantile(&h, 0), 1234567);
     assert_int_equal(hist_quantile(&h, 1), 999999999);
     assert_int_equal(hist_count(&h), 3);
+    hist_add(&h, (1 << 30) + 16777215); /* the last value of its bucket */
+    assert_int_equal(hist_quantile(&h, 1), (1 << 30) + 16777215);
 }
 
 static void hist_quantile__one_value__never_outside_what_was_added(void **state)
@@ -133,6 +135,10 @@ static void hist_merge__two_halves__same_as_all_in_one(void **state)
         hist_add(i % 3 == 0 ? &h : &other, value);
         hist_add(&all, value);
     }
+    hist_add(&other, 3);
+    hist_add(&all, 3);
+    hist_add(&other, UINT64_C(1) << 60);
+    hist_add(&all, UINT64_C(1) << 60);
     hist_merge(&h, &other);
     assert_int_equal(hist_count(&h), hist_count(&all));
     assert_true(hist_mean(&h) == hist_mean(&all));
