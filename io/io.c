@@ -146,6 +146,22 @@ int io_lock_dir(struct io_env *env, const char *path, bool exclusive, struct io_
 
 /* ---- queues ---- */
 
+/* Whether the caller may use the queue. The address of a thread's own byte stands for the thread: a
+ * compare, and no system call. */
+static bool is_owner(const struct io_queue *queue, const void **here_out)
+{
+    static _Thread_local const char here;
+    *here_out = &here;
+    return queue->owner == NULL || queue->owner == &here;
+}
+
+static void check_owner(struct io_queue *queue)
+{
+    const void *here;
+    CHECK(is_owner(queue, &here));
+    queue->owner = here;
+}
+
 int io_queue_open(struct io_env *env, const struct io_queue_options *options,
                   struct io_queue **queue_out)
 {
@@ -166,18 +182,13 @@ void io_queue_close(struct io_queue *queue)
 {
     if (queue == NULL) return;
     const struct io_queue_ops *ops = queue_ops(queue);
-    if (fork_is_other(queue->fork_stamp))
+    if (fork_is_other(queue->fork_stamp)) {
         ops->abandon(queue);
-    else
-        ops->close(queue);
-}
-
-/* The address of a thread's own byte stands for the thread: a compare, and no system call. */
-static void check_owner(struct io_queue *queue)
-{
-    static _Thread_local const char here;
-    if (queue->owner == NULL) queue->owner = &here;
-    CHECK(queue->owner == &here);
+        return;
+    }
+    const void *here;
+    CHECK(queue->in_flight == 0 || is_owner(queue, &here));
+    ops->close(queue);
 }
 
 static void check_request(const struct io_queue *queue, const struct io_request *request)

@@ -9,8 +9,8 @@
  *          sync: no failure of one is ever retried, since what it was to make durable may be gone.
  * Paths    relative ones are taken from the environment's root, absolute ones as they are.
  * Threads  blocking calls: any thread. A queue may be opened by any thread; its owner is the one
- *          that submits or waits first, and from then on no other thread may use it, but for
- *          io_queue_wake and, once the owner has ended, io_queue_close.
+ *          that submits or waits first, and from then on no other thread may use it (checked), but
+ *          for io_queue_wake and, with nothing in flight, io_queue_close.
  * Fork     the child keeps none of our descriptors (it would hold the locks on): files and queues
  *          of the parent answer -RFE_FORKED there, and may be closed, which frees memory only.
  * Durable  a write is durable after a successful io_sync submitted after it completed, or when it
@@ -126,7 +126,8 @@ struct io_event {
 /* -ENOSYS, -EPERM, -EACCES, -ENOMEM, -EINVAL only when backend is URING; AUTO falls back. */
 RF_NODISCARD int io_queue_open(struct io_env *env, const struct io_queue_options *options,
                                struct io_queue **queue_out);
-/* Waits for everything in flight, then frees. */
+/* Waits for everything in flight, then frees. By the owner, or, when nothing is in flight and the
+ * owner has ended or will not use it again, by any thread (checked). */
 void io_queue_close(struct io_queue *queue);
 
 /* Hands over n requests (n + in flight <= depth, checked). They may run and complete in any order.

@@ -8,7 +8,8 @@
  *         overflows.
  * Wake    An eventfd whose read is kept armed in the ring. `wake_sent` says that a write to it was
  *         made and not seen yet.
- * Close   Drains: a request of a ring that is gone would still write from memory that is freed. */
+ * Close   Drains: a request of a ring that is gone would still write from memory that is freed. The
+ *         wake's read is left to the kernel to cancel. */
 #include "io/real_impl.h"
 
 #include "base/alloc.h"
@@ -26,7 +27,6 @@
 #define NOMEM_TRIES      5u /* a process that just died gives its rings' memory back late */
 #define NOMEM_SLEEP_NS   1000000
 #define REGION_BYTES_MAX ((size_t)1 << 30) /* the kernel's limit for one registered buffer */
-#define ORPHAN_WAIT_NS   ((int64_t)10 * 1000000000)
 
 struct uring_slot {
     struct io_request request;
@@ -39,10 +39,9 @@ struct uring_queue {
     struct io_uring ring;
     struct fork_fd ring_fd, wake_fd;
     bool enabled;
-    bool armed;        /* the wake's read is in the ring, or in the submission ring */
-    bool woken;        /* a wake was seen, and no wait has returned since */
-    bool pause;        /* before the next submission: something came back with EAGAIN */
-    uint64_t wake_sum; /* what the armed read reads into */
+    bool armed; /* the wake's read is in the ring, or in the submission ring */
+    bool woken; /* a wake was seen, and no wait has returned since */
+    bool pause; /* before the next submission: something came back with EAGAIN */
     _Atomic bool wake_sent;
     uint32_t used; /* slots taken */
     uint32_t free_count, done_count, done_head;
@@ -56,6 +55,10 @@ struct uring_queue {
 };
 
 static const struct io_queue_ops uring_ops;
+
+/* What armed reads read into, and nobody looks at. Not part of a queue: the read may outlive it by
+ * the time that the kernel takes to end a closed ring. */
+static uint64_t wake_sink;
 
 static struct uring_queue *queue_of(struct io_queue *queue)
 {
@@ -165,7 +168,7 @@ static void arm_wake(struct uring_queue *queue)
 {
     if (queue->armed) return;
     struct io_uring_sqe *sqe = next_entry(queue);
-    io_uring_prep_read(sqe, queue->wake_fd.fd, &queue->wake_sum, sizeof queue->wake_sum, 0);
+    io_uring_prep_read(sqe, queue->wake_fd.fd, &wake_sink, sizeof wake_sink, 0);
     io_uring_sqe_set_data64(sqe, WAKE_TAG);
     queue->armed = true;
 }
@@ -231,8 +234,10 @@ static void reap_deferred(struct uring_queue *queue)
 static int become_owner(struct uring_queue *queue)
 {
     if (queue->enabled) return 0;
-    int rc = io_uring_enable_rings(&queue->ring);
-    if (rc != 0) return rc;
+    /* By its raw call: liburing 2.3 declares io_uring_enable_rings but does not export it. */
+    int rc =
+        io_uring_register((unsigned)queue->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+    if (rc < 0) return rc;
     queue->enabled = true;
     return 0;
 }
@@ -515,35 +520,13 @@ free_queue:
     return rc;
 }
 
-static bool is_drained(const struct uring_queue *queue)
-{
-    return queue->used == 0 && !queue->armed;
-}
-
-/* The owner has ended: the kernel finished or cancelled its requests as it did, so nothing is left
- * but to read their completions. What it never submitted never will be. */
-static void drain_orphan(struct uring_queue *queue)
-{
-    uint16_t fresh[IO_QUEUE_DEPTH_MAX];
-    (void)take_back(queue, -ECANCELED, fresh);
-    int64_t deadline_ns = clock_read_ns(CLOCK_MONOTONIC) + ORPHAN_WAIT_NS;
-    for (;;) {
-        reap(queue);
-        (void)take_back(queue, -ECANCELED, fresh);
-        if (is_drained(queue) || clock_read_ns(CLOCK_MONOTONIC) > deadline_ns) return;
-        pause_ns(IO_AGAIN_SLEEP_NS);
-    }
-}
-
+/* Only the owner gets here with anything in flight (io.c): completions of a ring whose owner has
+ * ended are never posted, so nobody could tell when the kernel is done with the buffers. */
 static void drain(struct uring_queue *queue)
 {
-    if (queue->armed) uring_wake(&queue->base);
-    while (!is_drained(queue)) {
+    while (queue->used > 0) {
         queue->done_count = 0; /* nobody will ask for these events */
-        if (sleep_in_ring(queue, IO_AGAIN_SLEEP_NS * 100) != 0) {
-            drain_orphan(queue);
-            return;
-        }
+        CHECK(sleep_in_ring(queue, -1) == 0);
         reap(queue);
     }
 }
@@ -560,7 +543,7 @@ static void free_queue(struct uring_queue *queue)
 static void uring_close(struct io_queue *base)
 {
     struct uring_queue *queue = queue_of(base);
-    if (queue->enabled) drain(queue);
+    drain(queue);
     for (uint32_t slot = 0; slot < IO_REGISTERED_FILES; slot++)
         if (queue->files[slot] != NULL) ((struct real_file *)queue->files[slot])->registered = NULL;
     fork_fd_close(&queue->wake_fd);
