@@ -89,6 +89,11 @@ void mem_free(void *p)
     free(p);
 }
 
+size_t mem_usable_bytes(const void *p)
+{
+    return malloc_usable_size((void *)(uintptr_t)p); /* it only looks, whatever its type says */
+}
+
 static size_t whole_pages(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

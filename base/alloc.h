@@ -24,6 +24,8 @@ RF_NODISCARD void *mem_realloc(void *p, size_t bytes);
 RF_NODISCARD char *mem_strndup(const char *s, size_t bytes);
 /* Of memory from any call above; NULL is allowed. */
 void mem_free(void *p);
+/* What such memory takes, as the allocator rounds it; 0 for NULL. */
+size_t mem_usable_bytes(const void *p);
 
 /* Page-aligned memory for segment images: mmap, huge-page advised, MADV_DONTFORK, zero-filled,
  * not touched. From 2 MiB on the address is a multiple of 2 MiB, so that huge pages fit. NULL when
