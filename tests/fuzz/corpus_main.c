@@ -1,6 +1,5 @@
 /* Runs a fuzz target over its corpus without libFuzzer, so that every build's ctest does: each file
  * whole, cut at every byte, and with every bit flipped, up to a limit of runs for each file. */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
