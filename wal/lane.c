@@ -1,0 +1,359 @@
+/* A lane's life, its thread's loop, sleeping and waking. */
+#include "wal/lane_impl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+int wal_lane_create(const struct wal_lane_options *options, struct wal_lane **lane_out,
+                    struct err_msg *msg)
+{
+    if (options->segments_max < 4 || options->segments_max >= LANE_SEGMENTS_MAX - 4)
+        return err_set(msg, -EINVAL, "a lane takes 4 to %" PRIu32 " segments, not %" PRIu32,
+                       LANE_SEGMENTS_MAX - 5, options->segments_max);
+    struct wal_lane *lane = mem_alloc_aligned(RF_CACHE_LINE, sizeof *lane);
+    if (lane == NULL) return err_set(msg, -ENOMEM, "no memory for a lane");
+    memset(lane, 0, sizeof *lane);
+    lane->magic = LANE_MAGIC;
+    lane->o = *options;
+    lock_init(&lane->waiters_lock, LOCK_RANK_WAITERS);
+    lock_init(&lane->prep_lock, LOCK_RANK_WAL);
+    lane->write_bytes_max = 1u << 20;
+    lane->started_ns = clock_read_ns(CLOCK_MONOTONIC);
+    atomic_init(&lane->close_view, UINT64_MAX);
+    *lane_out = lane;
+    return 0;
+}
+
+int wal_lane_adopt(struct wal_lane *lane, const struct wal_found *found,
+                   struct wal_image **image_out)
+{
+    struct wal_seg *seg = mem_zalloc(sizeof *seg);
+    if (seg == NULL) return -ENOMEM;
+    int rc = lane_image_take(lane, &seg->image);
+    if (rc != 0) {
+        mem_free(seg);
+        return rc;
+    }
+    seg->number = found->head.number;
+    seg->file = found->file;
+    seg->head = found->head;
+    seg->salt = found->head.salt;
+    atomic_init(&seg->filled_end, lane->o.segment_bytes);
+    seg->image->number = seg->number;
+    seg->arena_next =
+        lane->o.hooks.attached(lane->o.hooks.ctx, seg->image, seg->number * lane->o.segment_bytes);
+    lane->arena_room = seg->image->arena_bytes - seg->arena_next;
+    lane->segs[seg->number % LANE_SEGMENTS_MAX] = seg;
+    if (atomic_load(&lane->head_number) == 0) atomic_store(&lane->head_number, seg->number);
+    CHECK(atomic_load(&lane->ready_number) == 0 ||
+          atomic_load(&lane->ready_number) + 1 == seg->number);
+    atomic_store(&lane->ready_number, seg->number);
+    *image_out = seg->image;
+    return 0;
+}
+
+uint32_t wal_lane_replay_arena(struct wal_lane *lane, struct wal_image *image, uint32_t arena_bytes)
+{
+    struct wal_seg *seg = lane_seg(lane, image->number);
+    if (seg->arena_next + arena_bytes > image->arena_bytes) return UINT32_MAX;
+    uint32_t at = seg->arena_next;
+    seg->arena_next += arena_bytes;
+    return at;
+}
+
+int wal_lane_offer_free(struct wal_lane *lane, struct io_file *file, uint64_t free_number)
+{
+    if (lane->free_count == LANE_SEGMENTS_MAX) return -ENOMEM;
+    lane->free_files[lane->free_count++] = (struct free_file){.file = file, .number = free_number};
+    return 0;
+}
+
+static void place(struct wal_lane *lane, uint64_t lsn)
+{
+    lane->next_lsn = lane->scan_lsn = lane->submit_lsn = lane->marked_lsn = lsn;
+    atomic_store(&lane->reserved_lsn, lsn);
+    atomic_store(&lane->durable, lsn);
+    atomic_store(&lane->visible, lsn);
+    uint64_t number = lsn_segment(lsn, lane->o.segment_bytes);
+    lane->cur = lane->submit_seg = lane_seg(lane, number);
+    CHECK(lane->cur != NULL && lane->cur->number == number);
+    CHECK(lsn % lane->o.block_bytes == 0);
+}
+
+static void *lane_run(void *arg);
+
+/* Whether a durable write needs no flush behind it. */
+static int probe(struct wal_lane *lane)
+{
+    struct io_geometry g;
+    int rc = io_geometry(lane->cur->file, &g);
+    if (rc == 0) lane->dsync_writes = g.fua && g.direct;
+    return rc;
+}
+
+int wal_lane_start(struct wal_lane *lane, const struct wal_start *start, struct err_msg *msg)
+{
+    lane->free_number = start->free_number;
+    bool fresh = start->end_lsn == 0;
+    uint64_t end = fresh ? seg_first_lsn(lane, 1)
+                         : lsn_normal(start->end_lsn, lane->o.segment_bytes, lane->o.block_bytes);
+    if (fresh) atomic_store(&lane->head_number, 1);
+    atomic_store(&lane->cur_number, lsn_segment(end, lane->o.segment_bytes));
+    int rc = lane_prepare_first(lane, msg);
+    if (rc != 0) return rc;
+    place(lane, end);
+    /* A segment that a cut in its middle gave a new salt goes on under it. */
+    if (!fresh && lsn_segment(start->end_lsn, lane->o.segment_bytes) == lane->cur->number)
+        lane->cur->salt = start->salt;
+    rc = probe(lane);
+    if (rc != 0) return err_set(msg, rc, "lane %" PRIu32 ": %s", lane->o.lane, err_text(rc));
+    char name[16];
+    snprintf(name, sizeof name, "rf-prep-%02" PRIu32, lane->o.lane);
+    rc = thread_start(&lane->prep_thread, name, lane_prep_run, lane);
+    if (rc != 0)
+        return err_set(msg, rc, "lane %" PRIu32 ": no thread: %s", lane->o.lane, err_text(rc));
+    lane->prep_started = true;
+    struct io_queue_options qo = {
+        .backend = lane->o.backend, .depth = lane->o.depth + 1, .log = lane->o.log};
+    rc = io_queue_open(lane->o.env, &qo, &lane->queue);
+    if (rc != 0)
+        return err_set(msg, rc, "lane %" PRIu32 ": no queue: %s", lane->o.lane, err_text(rc));
+    snprintf(name, sizeof name, "rf-lane-%02" PRIu32, lane->o.lane);
+    rc = thread_start(&lane->thread, name, lane_run, lane);
+    if (rc != 0)
+        return err_set(msg, rc, "lane %" PRIu32 ": no thread: %s", lane->o.lane, err_text(rc));
+    lane->thread_started = true;
+    return 0;
+}
+
+static void stop_prep(struct wal_lane *lane)
+{
+    if (!lane->prep_started) return;
+    atomic_store(&lane->prep_stop, true);
+    lane_prep_kick(lane);
+    thread_join(lane->prep_thread);
+    lane->prep_started = false;
+}
+
+int wal_lane_close(struct wal_lane *lane, bool abandon)
+{
+    CHECK(lane->magic == LANE_MAGIC);
+    int rc = 0;
+    if (!abandon) {
+        atomic_store(&lane->closing, true);
+        if (lane->thread_started) {
+            rc = wal_flush(lane, INT64_MAX);
+            atomic_store(&lane->stop, true);
+            lane_wake(lane);
+            thread_join(lane->thread);
+            if (rc == 0) rc = atomic_load(&lane->latched);
+        }
+        stop_prep(lane);
+        if (lane->queue != NULL) io_queue_close(lane->queue);
+    }
+    lane_segments_free(lane, abandon);
+    lock_deinit(&lane->waiters_lock);
+    lock_deinit(&lane->prep_lock);
+    lane->magic = 0;
+    mem_free(lane);
+    return rc;
+}
+
+/* ---- waking ---- */
+
+void lane_wake(struct wal_lane *lane)
+{
+    uint32_t sleep = atomic_exchange(&lane->sleep_word, LANE_AWAKE);
+    if (sleep == LANE_ON_FUTEX) futex_wake_one(&lane->sleep_word);
+    if (sleep == LANE_IN_RING) io_queue_wake(lane->queue);
+}
+
+void lane_durable_moved(struct wal_lane *lane)
+{
+    atomic_fetch_add(&lane->durable_word, 1); /* full fence before the look at the waiters */
+    if (atomic_load(&lane->durable_waiters) != 0) futex_wake_all(&lane->durable_word);
+}
+
+/* ---- the thread ---- */
+
+/* A record of the lane's own with no payload; room is not promised to it. */
+static bool note(struct wal_lane *lane, uint8_t type)
+{
+    struct wal_reservation r;
+    if (lane_reserve_control(lane, 0, &r) != 0) return false;
+    lane_publish_control(lane, &r, type);
+    return true;
+}
+
+/* After a second without writes, the newest durable mark goes to disk in a record of its own. */
+static void mark_step(struct wal_lane *lane)
+{
+    uint64_t durable = atomic_load_explicit(&lane->durable, memory_order_relaxed); /* ours */
+    if (durable == lane->marked_lsn || lane->o.mode == WAL_OFF) return;
+    if (clock_read_ns(CLOCK_MONOTONIC) - lane->durable_moved_ns < LANE_MARK_AFTER_NS) return;
+    if (lane_has_unscanned(lane) || !note(lane, WAL_RECORD_MARK)) return;
+    /* The mark record and its pad become durable too; nothing new is to be told about those. */
+    lane->marked_lsn = align_up(durable + WAL_RECORD_HEAD_BYTES, lane->o.block_bytes);
+}
+
+static bool mark_is_due(struct wal_lane *lane)
+{
+    return lane->o.mode != WAL_OFF && lane->latched == 0 &&
+           atomic_load_explicit(&lane->durable, memory_order_relaxed) > lane->marked_lsn;
+}
+
+/* Longest sleep: for a mark to come, for a slot that is not published, else without limit. */
+static int64_t sleep_ns(struct wal_lane *lane)
+{
+    if (lane_has_unscanned(lane) && lane->latched == 0) return LANE_STUCK_LOOK_NS;
+    if (atomic_load(&lane->decided_seq) != atomic_load(&lane->next_seq)) return LANE_STUCK_LOOK_NS;
+    if (mark_is_due(lane)) return LANE_MARK_AFTER_NS + 10000000;
+    return -1;
+}
+
+static void sleep_in_ring(struct wal_lane *lane, uint64_t seen)
+{
+    struct io_event events[64];
+    uint64_t waiting = lane->scan_lsn - lane->submit_lsn;
+    uint64_t more = waiting < LANE_SECOND_WRITE_BYTES ? LANE_SECOND_WRITE_BYTES - waiting : 0;
+    bool full = lane->writes_in_flight >= lane->o.depth;
+    atomic_store(&lane->ring_wake_at, full || more == 0 ? UINT64_MAX : seen + more);
+    atomic_store(&lane->sleep_word, LANE_IN_RING); /* full fence; pairs with announce() */
+    int64_t timeout_ns = LANE_STUCK_LOOK_NS;
+    if (!full && more != 0 && atomic_load(&lane->published_bytes) >= seen + more) timeout_ns = 0;
+    if (atomic_load(&lane->stop)) timeout_ns = 1000000;
+    int n = io_queue_wait(lane->queue, events, 64, timeout_ns);
+    atomic_store(&lane->sleep_word, LANE_AWAKE);
+    if (n < 0) {
+        lane_latch(lane, n, "wait");
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        lane_handle_event(lane, &events[i]);
+}
+
+static void sleep_on_futex(struct wal_lane *lane, uint64_t seen)
+{
+    int64_t timeout_ns = sleep_ns(lane);
+    atomic_store(&lane->sleep_word, LANE_ON_FUTEX); /* full fence; pairs with announce() */
+    if (atomic_load(&lane->published_bytes) == seen && !atomic_load(&lane->stop) &&
+        !(lane->o.mode == WAL_OFF && lane->submit_lsn < atomic_load(&lane->flush_target) &&
+          lane->scan_lsn > lane->submit_lsn))
+        (void)futex_wait(&lane->sleep_word, LANE_ON_FUTEX, timeout_ns);
+    atomic_store(&lane->sleep_word, LANE_AWAKE);
+}
+
+/* Everything is decided, written and durable, or never will be. */
+static bool at_rest(struct wal_lane *lane)
+{
+    if (lane->writes_in_flight > 0 || lane->sync_in_flight) return false;
+    if (lane->latched != 0) return true;
+    return lane->scan_lsn == lane->submit_lsn && lane->flight_head == lane->flight_tail &&
+           !lane_has_unscanned(lane);
+}
+
+static bool may_stop(struct wal_lane *lane)
+{
+    if (!atomic_load(&lane->stop) || !at_rest(lane)) return false;
+    if (lane->latched != 0 || lane->close_written) return true;
+    atomic_store(&lane->flush_target, UINT64_MAX);
+    lane->close_written = true;
+    return !note(lane, WAL_RECORD_CLOSE); /* no room: the log ends without one, as after a crash */
+}
+
+static void *lane_run(void *arg)
+{
+    struct wal_lane *lane = arg;
+    lane->durable_moved_ns = clock_read_ns(CLOCK_MONOTONIC);
+    for (;;) {
+        uint64_t seen = atomic_load(&lane->published_bytes);
+        lane_write_step(lane);
+        lane_decide(lane);
+        if (may_stop(lane)) break;
+        lane_check_stuck(lane);
+        if (lane->writes_in_flight > 0 || lane->sync_in_flight)
+            sleep_in_ring(lane, seen);
+        else if (!atomic_load(&lane->stop))
+            sleep_on_futex(lane, seen);
+        mark_step(lane);
+    }
+    return NULL;
+}
+
+/* ---- marks and flush ---- */
+
+uint64_t wal_visible(const struct wal_lane *lane)
+{
+    return atomic_load_explicit(&lane->visible, memory_order_acquire); /* V1 */
+}
+uint64_t wal_durable(const struct wal_lane *lane)
+{
+    return atomic_load_explicit(&lane->durable, memory_order_acquire);
+}
+uint64_t wal_reserved(const struct wal_lane *lane)
+{
+    return atomic_load_explicit(&lane->reserved_lsn, memory_order_acquire);
+}
+uint64_t wal_oldest(const struct wal_lane *lane)
+{
+    return seg_first_lsn(lane, atomic_load(&lane->head_number));
+}
+int wal_latched(const struct wal_lane *lane)
+{
+    return atomic_load_explicit(&lane->latched, memory_order_acquire);
+}
+
+static void raise(_Atomic uint64_t *word, uint64_t value)
+{
+    uint64_t was = atomic_load(word);
+    while (was < value && !atomic_compare_exchange_weak(word, &was, value)) {
+    }
+}
+
+int wal_flush(struct wal_lane *lane, int64_t deadline_mono_ns)
+{
+    uint64_t target = wal_reserved(lane);
+    raise(&lane->flush_target, target);
+    lane_wake(lane);
+    atomic_fetch_add(&lane->durable_waiters, 1);
+    int rc = 0;
+    for (;;) {
+        uint32_t word = atomic_load(&lane->durable_word);
+        if (wal_durable(lane) >= target) break;
+        rc = atomic_load(&lane->latched);
+        if (rc != 0) break;
+        int64_t left = deadline_mono_ns - clock_read_ns(CLOCK_MONOTONIC);
+        if (left <= 0) {
+            rc = -ETIMEDOUT;
+            break;
+        }
+        (void)futex_wait(&lane->durable_word, word, left < 1000000000 ? left : 1000000000);
+    }
+    atomic_fetch_sub(&lane->durable_waiters, 1);
+    return rc;
+}
+
+void wal_lane_stats(struct wal_lane *lane, struct wal_lane_stats *s)
+{
+    uint64_t cur = atomic_load(&lane->cur_number), ready = atomic_load(&lane->ready_number);
+    uint64_t head = atomic_load(&lane->head_number);
+    lock_acquire(&lane->prep_lock);
+    *s = (struct wal_lane_stats){
+        .writes = atomic_load(&lane->stat_writes),
+        .syncs = atomic_load(&lane->stat_syncs),
+        .bytes = atomic_load(&lane->stat_bytes),
+        .pads_bytes = atomic_load(&lane->stat_pad_bytes),
+        .segments_live = cur - head + 1,
+        .segments_ready = ready - cur,
+        .segments_free = lane->free_count,
+        .segments_max = lane->o.segments_max,
+        .mapped_bytes = lane->images_count * wal_image_bytes(lane->o.segment_bytes),
+        .prepared_ns = atomic_load(&lane->prepared_ns),
+        .backend = lane->queue != NULL ? io_queue_backend(lane->queue) : "none",
+    };
+    lock_release(&lane->prep_lock);
+}

@@ -1,0 +1,452 @@
+/* Segments and images made ready behind the writers, so that none of them waits for a file.
+ *
+ *   free file (zeros, or an older life) + free image -> header with a new salt, synced -> renamed to
+ *   its number, folder synced -> ready_number
+ *   trimmed: manifest with the new head, durable -> head_number -> renamed to free-* -> free file;
+ *   its image is free again when no scan holds it
+ *
+ * Two segments are kept ready behind the current one: a segment may take its first record only when
+ * its successor is there. The very first segment is handed out with its first 4 MiB of zeros, the
+ * rest follows behind; writers stop at filled_end. */
+#include "wal/lane_impl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILL_CHUNK_BYTES (1u << 20)
+/* Names of free files that we make begin here, above every number that a segment retires with. */
+#define FREE_NUMBER_FIRST UINT64_C(4000000000)
+
+/* ---- images ---- */
+
+static void touch(const struct wal_lane *lane, uint8_t *p, uint64_t bytes)
+{
+    (void)lane;
+    for (uint64_t at = 0; at < bytes; at += 4096)
+        p[at] = 0;
+}
+
+static int image_new(struct wal_lane *lane, struct wal_image **image_out)
+{
+    uint64_t segment_bytes = lane->o.segment_bytes;
+    if (lane->images_count == LANE_SEGMENTS_MAX) return -ENOMEM;
+    struct wal_image *image = mem_zalloc(sizeof *image);
+    if (image == NULL) return -ENOMEM;
+    image->base = mem_map(wal_image_bytes(segment_bytes));
+    if (image->base == NULL) {
+        mem_free(image);
+        return -ENOMEM;
+    }
+    image->arena = image->base + segment_bytes;
+    image->arena_bytes = (uint32_t)(segment_bytes / 4);
+    image->index = lane->images_count;
+    lane->images[lane->images_count++] = image;
+    *image_out = image;
+    return 0;
+}
+
+/* prep_lock held, or nobody else there yet. */
+int lane_image_take(struct wal_lane *lane, struct wal_image **image_out)
+{
+    if (lane->images_free_count > 0) {
+        *image_out = lane->images_free[--lane->images_free_count];
+        return 0;
+    }
+    return image_new(lane, image_out);
+}
+
+static void image_attach(struct wal_lane *lane, struct wal_seg *seg)
+{
+    struct wal_image *image = seg->image;
+    image->number = seg->number;
+    seg->arena_next =
+        lane->o.hooks.attached(lane->o.hooks.ctx, image, seg->number * lane->o.segment_bytes);
+    lane->arena_room = image->arena_bytes - seg->arena_next;
+}
+
+/* ---- files ---- */
+
+static int fill_zeros(struct wal_lane *lane, struct io_file *file, uint64_t from, uint64_t to)
+{
+    uint8_t *zeros = mem_alloc_aligned(4096, FILL_CHUNK_BYTES);
+    if (zeros == NULL) return -ENOMEM;
+    memset(zeros, 0, FILL_CHUNK_BYTES);
+    int rc = 0;
+    while (rc == 0 && from < to && !atomic_load(&lane->prep_stop)) {
+        uint64_t n = to - from < FILL_CHUNK_BYTES ? to - from : FILL_CHUNK_BYTES;
+        rc = io_pwrite(file, zeros, n, from, 0, NULL);
+        from += n;
+    }
+    mem_free(zeros);
+    if (rc == 0 && from < to) return -ECANCELED;
+    return rc;
+}
+
+static unsigned open_flags(const struct wal_lane *lane)
+{
+    return IO_READ | IO_WRITE | (lane->o.buffered ? 0u : IO_DIRECT);
+}
+
+/* A new file of a segment's size; its first fill_bytes are zeros on the disk when it returns. */
+static int file_new(struct wal_lane *lane, uint64_t fill_bytes, struct free_file *out)
+{
+    char path[WAL_PATH_BYTES];
+    uint64_t number = lane->free_number++;
+    wal_free_path(path, lane->o.lane, number);
+    struct io_file *file;
+    int rc = io_open(lane->o.env, path, open_flags(lane) | IO_CREATE | IO_EXCL, &file);
+    if (rc != 0) return rc;
+    rc = io_lock(file, true);
+    if (rc != 0) goto remove;
+    rc = fill_zeros(lane, file, 0, fill_bytes);
+    if (rc != 0) goto remove;
+    /* The size comes after the zeros: a file shorter than a segment is one that is unfinished. */
+    rc = io_truncate(file, lane->o.segment_bytes);
+    if (rc != 0) goto remove;
+    rc = io_sync(file);
+    if (rc != 0) goto remove;
+    *out = (struct free_file){.file = file, .number = number};
+    return 0;
+remove:
+    io_close(file);
+    int left = io_unlink(lane->o.env, path);
+    (void)left; /* a leftover is shorter than a segment: the next open removes it */
+    return rc;
+}
+
+static int file_take(struct wal_lane *lane, uint64_t fill_bytes, struct free_file *out)
+{
+    lock_acquire(&lane->prep_lock);
+    bool have = lane->free_count > 0;
+    if (have) *out = lane->free_files[--lane->free_count];
+    lock_release(&lane->prep_lock);
+    return have ? 0 : file_new(lane, fill_bytes, out);
+}
+
+static void file_give(struct wal_lane *lane, struct free_file f)
+{
+    lock_acquire(&lane->prep_lock);
+    CHECK(lane->free_count < LANE_SEGMENTS_MAX);
+    lane->free_files[lane->free_count++] = f;
+    lock_release(&lane->prep_lock);
+}
+
+/* ---- one segment ---- */
+
+static int seg_head_new(struct wal_lane *lane, struct wal_seg *seg)
+{
+    struct wal_segment_head *h = &seg->head;
+    memset(h, 0, sizeof *h);
+    memcpy(h->uuid, lane->o.uuid, WAL_UUID_BYTES);
+    h->segment_bytes = lane->o.segment_bytes;
+    h->block_bytes = lane->o.block_bytes;
+    h->lane = lane->o.lane;
+    h->number = seg->number;
+    h->generation = 1;
+    h->mark = atomic_load_explicit(&lane->durable, memory_order_acquire); /* D1 */
+    int rc = wal_salt_new(&h->salt);
+    seg->salt = h->salt;
+    return rc;
+}
+
+/* Makes segment `number` out of a free file and image, up to its name. fill_bytes: zeros on the
+ * disk before it is handed out, when its file has to be made. */
+static int seg_make(struct wal_lane *lane, uint64_t number, uint64_t fill_bytes)
+{
+    struct wal_seg *seg = mem_zalloc(sizeof *seg);
+    if (seg == NULL) return -ENOMEM;
+    seg->number = number;
+    lock_acquire(&lane->prep_lock);
+    int rc = lane_image_take(lane, &seg->image);
+    lock_release(&lane->prep_lock);
+    if (rc != 0) goto free_seg;
+    image_attach(lane, seg);
+    struct free_file f;
+    uint64_t made_before = lane->free_number;
+    rc = file_take(lane, fill_bytes, &f);
+    if (rc != 0) goto put_image;
+    atomic_init(&seg->filled_end,
+                lane->free_number == made_before ? lane->o.segment_bytes : fill_bytes);
+    rc = seg_head_new(lane, seg);
+    if (rc == 0) rc = wal_segment_head_write_new(f.file, &seg->head);
+    if (rc == 0) rc = wal_segment_publish(lane->o.env, lane->o.lane, f.number, number);
+    if (rc != 0) {
+        file_give(lane, f);
+        goto put_image;
+    }
+    seg->file = f.file;
+    lane->segs[number % LANE_SEGMENTS_MAX] = seg;
+    /* R1: the segment above before the number that says it is there. */
+    atomic_store_explicit(&lane->ready_number, number, memory_order_release);
+    return 0;
+put_image:
+    lock_acquire(&lane->prep_lock);
+    lane->images_free[lane->images_free_count++] = seg->image;
+    lock_release(&lane->prep_lock);
+free_seg:
+    mem_free(seg);
+    return rc;
+}
+
+/* Zeros behind filled_end, chunk by chunk, of a segment that was handed out early. */
+static int seg_fill_rest(struct wal_lane *lane, struct wal_seg *seg)
+{
+    uint64_t end = lane->o.segment_bytes - lane->o.block_bytes; /* not over the header's copy */
+    uint64_t at = atomic_load_explicit(&seg->filled_end, memory_order_relaxed); /* ours */
+    while (at < end) {
+        uint64_t n = end - at < LANE_FIRST_FILL_BYTES ? end - at : LANE_FIRST_FILL_BYTES;
+        int rc = fill_zeros(lane, seg->file, at, at + n);
+        if (rc != 0) return rc;
+        rc = io_sync(seg->file);
+        if (rc != 0) return rc;
+        at += n;
+        /* Release: a writer that sees it may write there; our zeros have landed. */
+        atomic_store_explicit(&seg->filled_end, at, memory_order_release);
+        lane_signal_room(lane);
+    }
+    atomic_store_explicit(&seg->filled_end, lane->o.segment_bytes, memory_order_release);
+    return 0;
+}
+
+int lane_prepare_first(struct wal_lane *lane, struct err_msg *msg)
+{
+    lane->free_number =
+        lane->free_number < FREE_NUMBER_FIRST ? FREE_NUMBER_FIRST : lane->free_number;
+    /* The current segment and its successor. */
+    uint64_t want = atomic_load(&lane->cur_number) + 1;
+    while (atomic_load(&lane->ready_number) < want) {
+        uint64_t number = atomic_load(&lane->ready_number) + 1;
+        bool current = number == atomic_load(&lane->cur_number);
+        uint64_t fill = current ? LANE_FIRST_FILL_BYTES : lane->o.block_bytes;
+        if (fill > lane->o.segment_bytes) fill = lane->o.segment_bytes;
+        int rc = seg_make(lane, number, fill);
+        if (rc != 0)
+            return err_set(msg, rc == -ENOSPC ? -RFE_DISK_FULL : rc,
+                           "lane %" PRIu32 ": segment %" PRIu64 " could not be made: %s",
+                           lane->o.lane, number, err_text(rc));
+    }
+    return 0;
+}
+
+/* ---- the preparing thread ---- */
+
+static uint64_t live_count(struct wal_lane *lane)
+{
+    return atomic_load(&lane->ready_number) - atomic_load(&lane->head_number) + 1;
+}
+
+/* Trimmed segments: file to the free ones, image too when nobody reads it any more. */
+static int retire_step(struct wal_lane *lane)
+{
+    for (uint32_t i = 0; i < lane->retired_count;) {
+        lock_acquire(&lane->prep_lock);
+        struct wal_seg *seg = lane->retired[i];
+        lock_release(&lane->prep_lock);
+        if (seg->file != NULL) {
+            int rc = wal_segment_retire(lane->o.env, lane->o.lane, seg->number);
+            if (rc != 0) return rc;
+            file_give(lane, (struct free_file){.file = seg->file, .number = seg->number});
+            seg->file = NULL;
+        }
+        if (lane->o.hooks.pinned(lane->o.hooks.ctx, seg->image)) {
+            i++;
+            continue;
+        }
+        lock_acquire(&lane->prep_lock);
+        lane->images_free[lane->images_free_count++] = seg->image;
+        lane->retired[i] = lane->retired[--lane->retired_count];
+        lock_release(&lane->prep_lock);
+        mem_free(seg);
+    }
+    return 0;
+}
+
+/* Room for one more image beside those that are live, ready or still pinned? */
+static bool may_make(struct wal_lane *lane)
+{
+    if (live_count(lane) >= lane->o.segments_max) return false;
+    lock_acquire(&lane->prep_lock);
+    bool room = lane->images_free_count > 0 || lane->images_count < lane->o.segments_max;
+    lock_release(&lane->prep_lock);
+    return room;
+}
+
+static bool wants_segment(struct wal_lane *lane)
+{
+    return atomic_load(&lane->ready_number) < atomic_load(&lane->cur_number) + 2 && may_make(lane);
+}
+
+/* Images and files beyond those in use, so that later segments cost no first touch. */
+static int spare_step(struct wal_lane *lane, bool *did_out)
+{
+    *did_out = false;
+    lock_acquire(&lane->prep_lock);
+    bool image = lane->images_count < lane->o.segments_max;
+    uint64_t files = live_count(lane) + lane->free_count;
+    lock_release(&lane->prep_lock);
+    if (image) {
+        struct wal_image *made;
+        lock_acquire(&lane->prep_lock);
+        int rc = image_new(lane, &made);
+        lock_release(&lane->prep_lock);
+        if (rc != 0) return rc;
+        touch(lane, made->base, wal_image_bytes(lane->o.segment_bytes));
+        lock_acquire(&lane->prep_lock);
+        lane->images_free[lane->images_free_count++] = made;
+        lock_release(&lane->prep_lock);
+        *did_out = true;
+    } else if (files < lane->o.segments_max) {
+        struct free_file f;
+        int rc = file_new(lane, lane->o.segment_bytes, &f);
+        if (rc != 0) return rc;
+        file_give(lane, f);
+        *did_out = true;
+    }
+    return 0;
+}
+
+/* One piece of work; *did_out: look again at once. */
+static int prep_step(struct wal_lane *lane, bool *did_out)
+{
+    *did_out = false;
+    int rc = retire_step(lane);
+    if (rc != 0) return rc;
+    if (wants_segment(lane)) {
+        rc = seg_make(lane, atomic_load(&lane->ready_number) + 1, lane->o.segment_bytes);
+        if (rc != 0) return rc;
+        lane_signal_room(lane);
+        *did_out = true;
+        return 0;
+    }
+    for (uint64_t n = atomic_load(&lane->cur_number); n <= atomic_load(&lane->ready_number); n++) {
+        struct wal_seg *seg = lane_seg(lane, n);
+        if (atomic_load(&seg->filled_end) >= lane->o.segment_bytes) continue;
+        *did_out = true;
+        return seg_fill_rest(lane, seg);
+    }
+    return spare_step(lane, did_out);
+}
+
+static void prep_report(struct wal_lane *lane, int rc)
+{
+    int before = atomic_exchange(&lane->space_error, rc);
+    if (rc == before) return;
+    if (rc != 0)
+        log_warn(lane->o.log, "wal.segment_not_made", "lane=%" PRIu32 " error=%s", lane->o.lane,
+                 err_name(rc));
+    else
+        log_info(lane->o.log, "wal.segment_made_again", "lane=%" PRIu32, lane->o.lane);
+}
+
+void *lane_prep_run(void *arg)
+{
+    struct wal_lane *lane = arg;
+    while (!atomic_load(&lane->prep_stop)) {
+        uint32_t word = atomic_load(&lane->prep_word);
+        bool did;
+        int rc = prep_step(lane, &did);
+        if (atomic_load(&lane->prep_stop)) break;
+        prep_report(lane, rc);
+        if (rc == 0 && did) continue;
+        if (rc == 0 && !atomic_load(&lane->all_prepared)) {
+            int64_t took = clock_read_ns(CLOCK_MONOTONIC) - lane->started_ns;
+            atomic_store(&lane->prepared_ns, (uint64_t)took);
+            atomic_store(&lane->all_prepared, true);
+        }
+        /* What failed is tried again by itself, so that space that comes back is used; a pinned
+         * image is looked at again too. */
+        bool again = rc != 0 || lane->retired_count > 0;
+        (void)futex_wait(&lane->prep_word, word, again ? INT64_C(100000000) : -1);
+    }
+    return NULL;
+}
+
+void lane_prep_kick(struct wal_lane *lane)
+{
+    atomic_fetch_add(&lane->prep_word, 1);
+    futex_wake_one(&lane->prep_word);
+}
+
+int wal_lane_wait_prepared(struct wal_lane *lane)
+{
+    while (!atomic_load(&lane->all_prepared)) {
+        int rc = atomic_load(&lane->space_error);
+        if (rc != 0) return rc;
+        struct timespec t = {.tv_nsec = 1000000};
+        nanosleep(&t, NULL);
+    }
+    return 0;
+}
+
+/* ---- trim ---- */
+
+/* How many segments from the head end at or below lsn and may go. */
+static uint64_t trim_target(struct wal_lane *lane, uint64_t lsn)
+{
+    uint64_t durable = atomic_load_explicit(&lane->durable, memory_order_acquire);
+    uint64_t visible = atomic_load_explicit(&lane->visible, memory_order_acquire);
+    uint64_t head = atomic_load(&lane->head_number);
+    uint64_t limit = lsn < durable ? lsn : durable;
+    if (visible < limit) limit = visible;
+    limit = lsn_normal(limit, lane->o.segment_bytes, lane->o.block_bytes);
+    uint64_t target = lsn_segment(limit, lane->o.segment_bytes);
+    uint64_t cur = atomic_load(&lane->cur_number);
+    if (target > cur) target = cur;
+    return target > head ? target : head;
+}
+
+int wal_trim(struct wal_lane *lane, uint64_t lsn)
+{
+    lock_acquire(&lane->prep_lock);
+    uint64_t head = atomic_load(&lane->head_number);
+    uint64_t target = trim_target(lane, lsn);
+    int rc = 0;
+    if (target > head) rc = lane->o.hooks.head_moved(lane->o.hooks.ctx, lane->o.lane, target);
+    if (target > head && rc == 0) {
+        /* H1: sequentially consistent. A reader stores its pin, then loads the head; we store the
+         * head, then ask for pins (in retire_step): one of the two sees the other. */
+        atomic_store(&lane->head_number, target);
+        fence_full();
+        for (uint64_t n = head; n < target; n++)
+            lane->retired[lane->retired_count++] = lane_seg(lane, n);
+    }
+    lock_release(&lane->prep_lock);
+    if (target > head && rc == 0) lane_prep_kick(lane);
+    return rc;
+}
+
+uint32_t wal_images(const struct wal_lane *lane, struct wal_image **images, uint32_t max)
+{
+    uint64_t head = atomic_load(&lane->head_number); /* H1 */
+    uint64_t cur = atomic_load_explicit(&lane->cur_number, memory_order_acquire);
+    uint32_t n = 0;
+    for (uint64_t number = head; number <= cur; number++, n++)
+        if (n < max) images[n] = lane->segs[number % LANE_SEGMENTS_MAX]->image;
+    return n;
+}
+
+/* ---- end ---- */
+
+void lane_segments_free(struct wal_lane *lane, bool abandon)
+{
+    uint64_t head = atomic_load(&lane->head_number), ready = atomic_load(&lane->ready_number);
+    for (uint64_t n = head; n != 0 && n <= ready; n++) {
+        struct wal_seg *seg = lane_seg(lane, n);
+        if (seg == NULL || seg->number != n) continue;
+        if (seg->file != NULL) io_close(seg->file);
+        mem_free(seg);
+    }
+    for (uint32_t i = 0; i < lane->retired_count; i++) {
+        if (lane->retired[i]->file != NULL) io_close(lane->retired[i]->file);
+        mem_free(lane->retired[i]);
+    }
+    for (uint32_t i = 0; i < lane->free_count; i++)
+        io_close(lane->free_files[i].file);
+    for (uint32_t i = 0; i < lane->images_count; i++) {
+        /* After a fork the child has no images: they are not inherited. */
+        if (!abandon) mem_unmap(lane->images[i]->base, wal_image_bytes(lane->o.segment_bytes));
+        mem_free(lane->images[i]);
+    }
+}
