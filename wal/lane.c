@@ -46,7 +46,7 @@ int wal_lane_adopt(struct wal_lane *lane, const struct wal_found *found,
     seg->image->number = seg->number;
     seg->arena_next =
         lane->o.hooks.attached(lane->o.hooks.ctx, seg->image, seg->number * lane->o.segment_bytes);
-    lane->arena_room = seg->image->arena_bytes - seg->arena_next;
+    if (lane->arena_room == 0) lane->arena_room = seg->image->arena_bytes - seg->arena_next;
     lane->segs[seg->number % LANE_SEGMENTS_MAX] = seg;
     if (atomic_load(&lane->head_number) == 0) atomic_store(&lane->head_number, seg->number);
     CHECK(atomic_load(&lane->ready_number) == 0 ||

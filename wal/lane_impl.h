@@ -97,7 +97,7 @@ struct wal_lane {
     struct io_queue *queue;
     pthread_t thread, prep_thread;
     bool thread_started, prep_started;
-    uint32_t arena_room; /* bytes of an arena that batches may take */
+    uint32_t arena_room; /* bytes of an arena that batches may take; before any thread starts */
     bool dsync_writes;   /* FUA: each write is durable by itself */
 
     /* ---- reservation: under reserve_lock, but for the atomics, which others may read ---- */

@@ -63,7 +63,7 @@ static void image_attach(struct wal_lane *lane, struct wal_seg *seg)
     image->number = seg->number;
     seg->arena_next =
         lane->o.hooks.attached(lane->o.hooks.ctx, image, seg->number * lane->o.segment_bytes);
-    lane->arena_room = image->arena_bytes - seg->arena_next;
+    if (lane->arena_room == 0) lane->arena_room = image->arena_bytes - seg->arena_next;
 }
 
 /* ---- files ---- */
