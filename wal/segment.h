@@ -148,6 +148,16 @@ RF_NODISCARD int wal_segment_head_rewrite(struct io_file *file, const struct wal
 RF_NODISCARD int wal_segment_head_heal(struct io_file *file, const struct wal_segment_head *h,
                                        int weak_copy);
 
+/* Makes a file that is not there yet, for direct reads and writes, and locks it through the very
+ * descriptor that will write it. Its size is 0, its name not yet durable.
+ * Returns 0, -EEXIST, -EAGAIN (locked by somebody else), errors of io. */
+RF_NODISCARD int wal_segment_file_create(struct io_env *env, const char *path,
+                                         struct io_file **file_out);
+
+/* Writes zeros to [from, to), multiples of 4096: durable writes to written space are twice as fast
+ * as to space that is merely allocated. Not durable until the next sync. */
+RF_NODISCARD int wal_segment_fill(struct io_file *file, uint64_t from, uint64_t to);
+
 /* A salt from the system's random source; never zero. Returns 0 or -errno. */
 RF_NODISCARD int wal_salt_new(uint64_t *salt_out);
 

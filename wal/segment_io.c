@@ -85,6 +85,37 @@ int wal_segment_head_heal(struct io_file *file, const struct wal_segment_head *h
     return rc;
 }
 
+int wal_segment_file_create(struct io_env *env, const char *path, struct io_file **file_out)
+{
+    struct io_file *file = NULL;
+    int rc = io_open(env, path, IO_READ | IO_WRITE | IO_CREATE | IO_EXCL | IO_DIRECT, &file);
+    if (rc != 0) return rc;
+    rc = io_lock(file, true);
+    if (rc != 0) {
+        io_close(file);
+        return rc;
+    }
+    *file_out = file;
+    return 0;
+}
+
+int wal_segment_fill(struct io_file *file, uint64_t from, uint64_t to)
+{
+    const size_t chunk = (size_t)1 << 20;
+    CHECK(from % 4096 == 0 && to % 4096 == 0);
+    uint8_t *zeros = mem_alloc_aligned(4096, chunk);
+    if (zeros == NULL) return -ENOMEM;
+    memset(zeros, 0, chunk);
+    int rc = 0;
+    while (from < to && rc == 0) {
+        size_t bytes = to - from < chunk ? (size_t)(to - from) : chunk;
+        rc = io_pwrite(file, zeros, bytes, from, 0, NULL);
+        from += bytes;
+    }
+    mem_free(zeros);
+    return rc;
+}
+
 int wal_salt_new(uint64_t *salt_out)
 {
     uint64_t salt = 0;

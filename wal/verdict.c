@@ -116,24 +116,26 @@ static bool look(struct wal_cursor *c, bool check_payload, struct wal_record_hea
         return true;
     }
     const uint8_t *body = image_at(in, c->index, c->offset) + WAL_RECORD_HEAD_BYTES;
-    if (s == WAL_RECORD_VALID && h->type != WAL_RECORD_CUT &&
-        (!check_payload || wal_payload_whole(h, body, c->salt))) {
-        c->offset += h->covered_bytes;
-        c->records_under_salt++;
-        *payload = body;
-        *step_out = WAL_STEP_RECORD;
-        return true;
-    }
+    bool whole = s == WAL_RECORD_VALID && h->type != WAL_RECORD_CUT &&
+                 (!check_payload || wal_payload_whole(h, body, c->salt));
     struct cut_pair pair;
-    look_for_cut(c, &pair);
-    if (!cut_complete(&pair)) {
-        *step_out = WAL_STEP_END;
-        return true;
+    /* A record that is whole is never cut; without a look at its payload only the cut can tell. */
+    if (!whole || !check_payload) {
+        look_for_cut(c, &pair);
+        if (cut_complete(&pair)) {
+            c->offset = pair.offset + 2 * (uint64_t)in->block_bytes;
+            c->salt = pair.salt[0];
+            c->records_under_salt = 0;
+            return false;
+        }
     }
-    c->offset = pair.offset + 2 * (uint64_t)in->block_bytes;
-    c->salt = pair.salt[0];
-    c->records_under_salt = 0;
-    return false;
+    *step_out = WAL_STEP_END;
+    if (!whole) return true;
+    c->offset += h->covered_bytes;
+    c->records_under_salt++;
+    *payload = body;
+    *step_out = WAL_STEP_RECORD;
+    return true;
 }
 
 enum wal_step wal_cursor_next(struct wal_cursor *c, bool check_payload,

@@ -1,0 +1,235 @@
+/* Replay: sync, read into the images, choose headers, judge, hand out. */
+#include "wal/replay.h"
+
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    READ_BYTES = 1 << 20,
+    READS_IN_FLIGHT = 8,
+};
+
+static int failed(const struct wal_replay_options *o, uint32_t index, const char *what, int rc,
+                  struct err_msg *msg)
+{
+    char path[WAL_PATH_BYTES];
+    wal_segment_path(path, o->lane, o->segments[index].number);
+    return err_set(msg, rc, "%s: %s: %s", path, what, err_text(rc));
+}
+
+static int check_size(const struct wal_replay_options *o, uint32_t index, struct err_msg *msg)
+{
+    uint64_t bytes = 0;
+    int rc = io_size(o->segments[index].file, &bytes);
+    if (rc != 0) return failed(o, index, "size", rc, msg);
+    if (bytes == o->segment_bytes) return 0;
+    char path[WAL_PATH_BYTES];
+    wal_segment_path(path, o->lane, o->segments[index].number);
+    uint64_t place = bytes < o->segment_bytes ? bytes : o->segment_bytes;
+    return err_set(msg, -RFE_CORRUPT,
+                   "%s: offset %" PRIu64 ": expected a file of %" PRIu64 " bytes, found %" PRIu64,
+                   path, place, o->segment_bytes, bytes);
+}
+
+static int sync_segment(const struct wal_replay_options *o, uint32_t index, struct err_msg *msg)
+{
+    int rc = io_sync(o->segments[index].file);
+    if (rc == 0) return 0;
+    if (o->read_only && (rc == -EROFS || rc == -EINVAL || rc == -EBADF)) return 0;
+    return failed(o, index, "sync", rc, msg);
+}
+
+/* ---- reading: chunks of all segments in order, several in flight ---- */
+
+struct chunk {
+    uint32_t index; /* of the segment */
+    uint64_t offset;
+    uint32_t bytes; /* left to read */
+};
+struct reading {
+    const struct wal_replay_options *o;
+    struct io_queue *queue;
+    struct chunk chunk[READS_IN_FLIGHT];
+    bool busy[READS_IN_FLIGHT];
+    uint32_t next_index;
+    uint64_t next_offset;
+};
+
+static bool next_chunk(struct reading *r, struct chunk *c)
+{
+    if (r->next_index == r->o->count) return false;
+    uint64_t left = r->o->segment_bytes - r->next_offset;
+    c->index = r->next_index;
+    c->offset = r->next_offset;
+    c->bytes = left < READ_BYTES ? (uint32_t)left : READ_BYTES;
+    r->next_offset += c->bytes;
+    if (r->next_offset == r->o->segment_bytes) {
+        r->next_index++;
+        r->next_offset = 0;
+    }
+    return true;
+}
+
+static struct io_request request_of(const struct reading *r, uint32_t slot)
+{
+    const struct chunk *c = &r->chunk[slot];
+    const struct wal_live_segment *s = &r->o->segments[c->index];
+    return (struct io_request){.op = IO_OP_READ,
+                               .file = s->file,
+                               .buf = s->image + c->offset,
+                               .bytes = c->bytes,
+                               .offset = c->offset,
+                               .user = slot};
+}
+
+static int fill_queue(struct reading *r)
+{
+    struct io_request requests[READS_IN_FLIGHT];
+    uint32_t n = 0;
+    for (uint32_t slot = 0; slot < READS_IN_FLIGHT; slot++) {
+        if (r->busy[slot] || !next_chunk(r, &r->chunk[slot])) continue;
+        r->busy[slot] = true;
+        requests[n++] = request_of(r, slot);
+    }
+    return n == 0 ? 0 : io_queue_submit(r->queue, requests, n);
+}
+
+/* A read that came back short goes on where it ended, at a block's bound as direct I/O wants it. */
+static int take_event(struct reading *r, const struct io_event *e, struct err_msg *msg)
+{
+    uint32_t slot = (uint32_t)e->user;
+    struct chunk *c = &r->chunk[slot];
+    if (e->result < 0) return failed(r->o, c->index, "read", e->result, msg);
+    uint32_t got = (uint32_t)e->result;
+    if (got != c->bytes) got -= got % r->o->block_bytes;
+    if (e->result == 0) return failed(r->o, c->index, "read: the file ended", -EIO, msg);
+    c->offset += got;
+    c->bytes -= got;
+    if (c->bytes == 0) {
+        r->busy[slot] = false;
+        return 0;
+    }
+    if (got == 0) { /* less than a block: blocking calls take it from here */
+        size_t done = 0;
+        const struct io_request q = request_of(r, slot);
+        int rc = io_pread(q.file, q.buf, q.bytes, q.offset, &done);
+        if (rc == 0 && done != q.bytes) rc = -EIO;
+        if (rc != 0) return failed(r->o, c->index, "read", rc, msg);
+        r->busy[slot] = false;
+        return 0;
+    }
+    const struct io_request again = request_of(r, slot);
+    int rc = io_queue_submit(r->queue, &again, 1);
+    return rc == 0 ? 0 : failed(r->o, c->index, "read", rc, msg);
+}
+
+static int read_all(const struct wal_replay_options *o, struct err_msg *msg)
+{
+    struct reading r = {.o = o};
+    const struct io_queue_options q = {
+        .backend = o->backend, .depth = READS_IN_FLIGHT, .log = o->log};
+    int rc = io_queue_open(o->env, &q, &r.queue);
+    if (rc != 0) return err_set(msg, rc, "replay: %s", err_text(rc));
+    while (rc == 0) {
+        rc = fill_queue(&r);
+        if (rc != 0 || io_queue_in_flight(r.queue) == 0) break;
+        struct io_event events[READS_IN_FLIGHT];
+        int n = io_queue_wait(r.queue, events, READS_IN_FLIGHT, -1);
+        if (n < 0) rc = n;
+        for (int i = 0; i < n && rc == 0; i++)
+            rc = take_event(&r, &events[i], msg);
+    }
+    if (rc != 0) err_set(msg, rc, "replay: %s", err_text(rc));
+    io_queue_close(r.queue); /* waits: the images are the kernel's until then */
+    return rc;
+}
+
+/* ---- judging and handing out ---- */
+
+static int choose_head(const struct wal_replay_options *o, uint32_t index, struct err_msg *msg)
+{
+    struct wal_live_segment *s = &o->segments[index];
+    struct wal_segment_id id = {.segment_bytes = o->segment_bytes,
+                                .block_bytes = o->block_bytes,
+                                .lane = o->lane,
+                                .number = s->number};
+    memcpy(id.uuid, o->uuid, WAL_UUID_BYTES);
+    char path[WAL_PATH_BYTES];
+    wal_segment_path(path, o->lane, s->number);
+    return wal_segment_choose(s->image, s->image + o->segment_bytes - o->block_bytes, &id, path,
+                              msg, &s->head, &s->weak_copy);
+}
+
+static int hand_out(const struct wal_replay_options *o, const struct wal_verdict_input *in,
+                    struct wal_replay_result *result)
+{
+    struct wal_cursor c;
+    struct wal_record_head h;
+    const uint8_t *payload = NULL;
+    wal_cursor_init(&c, in);
+    /* Payloads were verified by the verdict; a record at or behind its end that only its payload
+     * had kept out must not slip in here. */
+    while (wal_cursor_lsn(&c) < result->verdict.end_lsn &&
+           wal_cursor_next(&c, false, &h, &payload) == WAL_STEP_RECORD) {
+        if (h.lsn >= result->verdict.end_lsn) break;
+        if (!wal_record_is_batch(h.type)) continue;
+        if (wal_void_has(&result->verdict.void_set, h.lsn)) {
+            result->voided++;
+            continue;
+        }
+        int rc = o->record != NULL ? o->record(o->ctx, &h, payload, h.lsn) : 0;
+        if (rc != 0) return rc;
+        result->applied++;
+    }
+    return 0;
+}
+
+static int judge(const struct wal_replay_options *o, struct err_msg *msg,
+                 struct wal_replay_result *result)
+{
+    struct wal_verdict_segment *views = mem_zalloc_array(o->count + 1, sizeof *views);
+    if (views == NULL) return -ENOMEM;
+    for (uint32_t i = 0; i < o->count; i++) {
+        views[i].head = o->segments[i].head;
+        views[i].image = o->segments[i].image;
+    }
+    const struct wal_verdict_input in = {.lane = o->lane,
+                                         .segment_bytes = o->segment_bytes,
+                                         .block_bytes = o->block_bytes,
+                                         .head_number = o->head_number,
+                                         .segments = views,
+                                         .count = o->count};
+    int rc = wal_verdict_judge(&in, msg, &result->verdict);
+    if (rc == 0) rc = hand_out(o, &in, result);
+    mem_free(views);
+    return rc;
+}
+
+void wal_replay_result_deinit(struct wal_replay_result *r)
+{
+    wal_verdict_deinit(&r->verdict);
+}
+
+int wal_replay(const struct wal_replay_options *o, struct err_msg *msg,
+               struct wal_replay_result *result_out)
+{
+    memset(result_out, 0, sizeof *result_out);
+    int rc = 0;
+    for (uint32_t i = 0; i < o->count && rc == 0; i++) {
+        rc = check_size(o, i, msg);
+        if (rc == 0) rc = sync_segment(o, i, msg);
+    }
+    if (rc == 0) rc = read_all(o, msg);
+    for (uint32_t i = 0; i < o->count && rc == 0; i++)
+        rc = choose_head(o, i, msg);
+    if (rc != 0) {
+        if (rc == -RFE_CORRUPT) result_out->verdict.kind = WAL_VERDICT_CORRUPT;
+        if (rc == -RFE_NEWER_VERSION) result_out->verdict.kind = WAL_VERDICT_NEWER;
+        return rc;
+    }
+    result_out->bytes_read = o->count * o->segment_bytes;
+    return judge(o, msg, result_out);
+}
