@@ -12,10 +12,10 @@
  * and which of them a device's measurement is stands in a series.
  *
  * Inside: entries lie in chunks of 64 that never move, tables by number, columns by id, series by
- * number. They are found through open-addressed tables of 32-bit numbers, filled to three quarters
+ * number. They are found through open-addressed tables of 32-bit numbers, filled to 13/16
  * at most; a full one is replaced by one of twice the size, built aside and published, and kept
  * until the end, since readers may stand in it: all of a table's predecessors together are as large
- * as itself. A column or series takes at most 40 bytes + 21.4 of such tables + 0.6.
+ * as itself. A column or series takes at most 40 bytes + 19.7 of such tables + 0.6.
  *
  *   names     (table, name)               -> column, or one of the later names of a column
  *   devices   (table, key)                -> first series of the device; the others follow it

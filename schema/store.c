@@ -115,7 +115,7 @@ void chunks_deinit(struct store *store, struct chunks *c)
 
 static bool fits(const struct slot_table *t, uint64_t count)
 {
-    return t != NULL && count * 4 <= (t->mask + 1) * 3;
+    return t != NULL && count * 16 <= (t->mask + 1) * 13;
 }
 
 static void put(struct slot_table *t, uint64_t hash, uint32_t number)
@@ -146,7 +146,7 @@ int slots_reserve(struct store *store, struct slots *s, uint64_t more,
     struct slot_table *t = atomic_load_explicit(&s->table, memory_order_relaxed);
     if (fits(t, s->used + more)) return 0;
     uint64_t capacity = t != NULL ? (t->mask + 1) * 2 : SLOTS_MIN;
-    while (capacity * 3 < (s->used + more) * 4)
+    while (capacity * 13 < (s->used + more) * 16)
         capacity *= 2;
     struct slot_table *grown = make_table(store, capacity);
     if (grown == NULL) return -ENOMEM;
