@@ -1,0 +1,492 @@
+/* Scans against a model that applies every batch and delete in order to a small table of cells. */
+#include "base/alloc.h"
+#include "memtable/memtable.h"
+#include "tests/lib/make_batch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+/* ---- a lane's worth of segments ---- */
+
+#define SEGMENTS_MAX 64u
+
+struct store {
+    uint32_t image_bytes, arena_bytes;
+    struct memtable_segment *segments[SEGMENTS_MAX];
+    uint32_t segment_count;
+    uint32_t image_used, arena_used;
+    uint64_t visible;
+    struct devices *devices;
+};
+
+static void store_next(struct store *store)
+{
+    assert_in_range(store->segment_count, 0, SEGMENTS_MAX - 1);
+    struct memtable_segment *segment = mem_zalloc(sizeof *segment);
+    uint8_t *image = mem_map(store->image_bytes);
+    uint8_t *arena = mem_map(store->arena_bytes);
+    assert_true(segment != NULL && image != NULL && arena != NULL);
+    memset(arena, 0x5a, store->arena_bytes); /* an older life's bytes */
+    memtable_attach(segment, image, ((uint64_t)store->segment_count + 1) * store->image_bytes,
+                    arena, store->arena_bytes);
+    store->segments[store->segment_count++] = segment;
+    store->image_used = 4096;
+    store->arena_used = memtable_index_bytes(store->arena_bytes);
+}
+
+static void store_init(struct store *store, uint32_t image_bytes, uint32_t arena_bytes)
+{
+    *store = (struct store){.image_bytes = image_bytes, .arena_bytes = arena_bytes};
+    assert_int_equal(devices_create(&store->devices), 0);
+    store_next(store);
+}
+
+static void store_deinit(struct store *store)
+{
+    for (uint32_t s = 0; s < store->segment_count; s++) {
+        mem_unmap(store->segments[s]->image, store->image_bytes);
+        mem_unmap(store->segments[s]->arena, store->arena_bytes);
+        mem_free(store->segments[s]);
+    }
+    devices_destroy(store->devices);
+}
+
+struct place {
+    struct memtable_segment *segment;
+    uint32_t at;
+    uint32_t payload_off;
+    uint64_t lsn;
+};
+
+static struct place store_reserve(struct store *store, uint32_t bytes, uint32_t fragments)
+{
+    uint32_t record = (64 + bytes + 63) & ~63u;
+    if (store->image_used + record > store->image_bytes ||
+        store->arena_used + memtable_batch_bytes(fragments) > store->arena_bytes)
+        store_next(store);
+    struct place place = {
+        .segment = store->segments[store->segment_count - 1],
+        .at = store->arena_used,
+        .payload_off = store->image_used + 64,
+    };
+    place.lsn = place.segment->image_lsn + store->image_used;
+    store->image_used += record;
+    store->arena_used += memtable_batch_bytes(fragments);
+    memtable_begin(place.segment, place.at, place.lsn);
+    store->visible = place.segment->image_lsn + store->image_used;
+    return place;
+}
+
+/* Links the batch as a writer and replay do: devices by the keys in the payload. */
+static struct place store_batch(struct store *store, const uint8_t *payload, uint32_t bytes)
+{
+    struct batch_view view;
+    batch_open(&view, payload, bytes);
+    struct place place = store_reserve(store, bytes, view.fragment_count);
+    memcpy(place.segment->image + place.payload_off, payload, bytes);
+    for (uint32_t f = 0; f < view.fragment_count; f++) {
+        struct batch_fragment fragment;
+        struct batch_group group;
+        uint32_t number, group_index, key_bytes;
+        const void *key;
+        batch_read_fragment(&view, f, &fragment);
+        batch_read_group(&view, fragment.group, &group);
+        batch_read_device(&view, fragment.device, &group_index, &key, &key_bytes);
+        assert_int_equal(devices_intern(store->devices, group.incarnation, key, key_bytes, &number),
+                         0);
+        memtable_link(place.segment, place.at, f, place.payload_off, &fragment, number);
+    }
+    return place;
+}
+
+static struct place store_delete(struct store *store, const struct batch_delete *delete_,
+                                 const struct batch_key *keys)
+{
+    uint32_t bytes = (uint32_t)batch_delete_bytes(delete_, keys);
+    struct place place = store_reserve(store, bytes, 1);
+    batch_encode_delete(place.segment->image + place.payload_off, delete_, keys);
+    memtable_link_delete(place.segment, place.at, place.payload_off, bytes);
+    return place;
+}
+
+/* ---- the model ---- */
+
+#define COLUMNS 6u
+#define DEVICES 3u
+#define TABLES  2u
+#define TIMES   28u
+
+static const uint32_t column_ids[COLUMNS] = {100, 3, 77, 50, 9, 70000};
+static const uint8_t column_types[COLUMNS] = {2, 5, 0, 4, 1, 10};
+static const char *const device_keys[DEVICES] = {"", "a", "ab"};
+
+struct cell {
+    bool present;
+    uint8_t bytes;
+    uint8_t data[14];
+};
+struct write_row {
+    uint32_t device; /* within its table */
+    uint32_t time_index;
+    struct cell cells[COLUMNS];
+};
+struct op {
+    uint64_t lsn;
+    bool is_void;
+    bool is_delete;
+    uint32_t table;
+    /* write: rows in the order in which later wins */
+    uint32_t row_count;
+    struct write_row *rows;
+    uint32_t *row_tables;
+    /* delete */
+    uint32_t device_mask, column_mask; /* column_mask 0: whole rows */
+    int64_t from, to;
+};
+
+struct model_row {
+    bool exists;
+    struct cell cells[COLUMNS];
+};
+
+static int64_t time_of(uint32_t index)
+{
+    if (index == 0) return INT64_MIN;
+    if (index == 1) return INT64_MIN + 1;
+    if (index == TIMES - 1) return INT64_MAX;
+    if (index == TIMES - 2) return INT64_MAX - 1;
+    return (int64_t)index * 7 - 100;
+}
+
+static void model_apply(const struct op *op, uint32_t table, uint32_t device,
+                        struct model_row rows[TIMES])
+{
+    for (uint32_t r = 0; !op->is_delete && r < op->row_count; r++) {
+        const struct write_row *row = &op->rows[r];
+        if (op->row_tables[r] != table || row->device != device) continue;
+        struct model_row *to = &rows[row->time_index];
+        to->exists = true;
+        for (uint32_t c = 0; c < COLUMNS; c++)
+            if (row->cells[c].present) to->cells[c] = row->cells[c];
+    }
+    if (!op->is_delete || op->table != table || (op->device_mask >> device & 1) == 0) return;
+    for (uint32_t t = 0; t < TIMES; t++) {
+        if (time_of(t) < op->from || time_of(t) > op->to) continue;
+        if (op->column_mask == 0) rows[t] = (struct model_row){0};
+        for (uint32_t c = 0; c < COLUMNS; c++)
+            if ((op->column_mask >> c & 1) != 0) rows[t].cells[c] = (struct cell){0};
+    }
+}
+
+static bool model_row_shows(const struct model_row *row, bool rows_without_cells)
+{
+    bool any = false;
+    for (uint32_t c = 0; c < COLUMNS; c++)
+        any |= row->cells[c].present;
+    return rows_without_cells ? row->exists : any;
+}
+
+/* ---- random streams ---- */
+
+struct stream {
+    struct make_random random;
+    struct store store;
+    struct op *ops;
+    uint32_t op_count;
+    uint64_t rows, deletes, voids;
+};
+
+static uint32_t below(struct stream *stream, uint32_t n)
+{
+    return make_below(&stream->random, n);
+}
+
+static struct cell random_cell(struct stream *stream, uint32_t column)
+{
+    static const uint8_t widths[] = {8, 0, 1, 8, 4, 0};
+    struct cell cell = {.present = below(stream, 4) != 0};
+    if (!cell.present) return cell;
+    cell.bytes = widths[column] != 0 ? widths[column] : (uint8_t)below(stream, 13);
+    for (uint32_t i = 0; i < cell.bytes; i++)
+        cell.data[i] = column == 2 ? (uint8_t)below(stream, 2) : (uint8_t)below(stream, 256);
+    return cell;
+}
+
+static int by_device_and_time(const void *a, const void *b)
+{
+    const struct write_row *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    if (x->time_index != y->time_index) return x->time_index < y->time_index ? -1 : 1;
+    return 0;
+}
+
+/* One tablet of random rows, appended to the op's. The order of equal rows is the sort's: the model
+ * takes them as they stand afterwards. */
+static void random_tablet(struct stream *stream, struct op *op, struct make_tablet *tablet)
+{
+    uint32_t rows = 1 + below(stream, 14), first = op->row_count;
+    uint32_t table = below(stream, TABLES);
+    uint32_t mask = below(stream, 8) == 0 ? 0 : 1 + below(stream, (1u << COLUMNS) - 1);
+    uint32_t base = below(stream, TIMES), spread = 1 + below(stream, TIMES);
+    for (uint32_t r = 0; r < rows; r++) {
+        struct write_row *row = &op->rows[op->row_count];
+        *row = (struct write_row){.device = below(stream, DEVICES),
+                                  .time_index = (base + below(stream, spread)) % TIMES};
+        for (uint32_t c = 0; c < COLUMNS; c++)
+            if ((mask >> c & 1) != 0) row->cells[c] = random_cell(stream, c);
+        op->row_tables[op->row_count++] = table;
+    }
+    qsort(&op->rows[first], rows, sizeof *op->rows, by_device_and_time);
+    struct make_row *make_rows = mem_zalloc_array(rows, sizeof *make_rows);
+    struct make_column *columns = mem_zalloc_array(COLUMNS, sizeof *columns);
+    for (uint32_t r = 0; r < rows; r++)
+        make_rows[r] = (struct make_row){.device = table * DEVICES + op->rows[first + r].device,
+                                         .time = time_of(op->rows[first + r].time_index)};
+    uint32_t count = 0, start = below(stream, COLUMNS);
+    for (uint32_t i = 0; i < COLUMNS; i++) {
+        uint32_t c = (start + i) % COLUMNS;
+        if ((mask >> c & 1) == 0) continue;
+        struct make_value *values = mem_zalloc_array(rows, sizeof *values);
+        bool any = false;
+        for (uint32_t r = 0; r < rows; r++) {
+            const struct cell *cell = &op->rows[first + r].cells[c];
+            if (cell->present) values[r] = (struct make_value){cell->data, cell->bytes};
+            any |= cell->present;
+        }
+        if (!any) mem_free(values);
+        columns[count++] =
+            (struct make_column){column_ids[c], column_types[c], any ? values : NULL};
+    }
+    *tablet = (struct make_tablet){.incarnation = 40 + table,
+                                   .row_count = rows,
+                                   .rows = make_rows,
+                                   .column_count = count,
+                                   .columns = columns};
+}
+
+static void free_tablet(const struct make_tablet *tablet)
+{
+    for (uint32_t c = 0; c < tablet->column_count; c++)
+        mem_free((void *)(uintptr_t)tablet->columns[c].values);
+    mem_free((void *)(uintptr_t)tablet->columns);
+    mem_free((void *)(uintptr_t)tablet->rows);
+}
+
+static struct place random_write(struct stream *stream, struct op *op)
+{
+    struct make_tablet tablets[3];
+    struct make_value keys[TABLES * DEVICES];
+    uint32_t tablet_count = 1 + below(stream, 3);
+    op->rows = mem_zalloc_array(3 * 14, sizeof *op->rows);
+    op->row_tables = mem_zalloc_array(3 * 14, sizeof *op->row_tables);
+    for (uint32_t g = 0; g < tablet_count; g++)
+        random_tablet(stream, op, &tablets[g]);
+    for (uint32_t d = 0; d < TABLES * DEVICES; d++)
+        keys[d] = (struct make_value){device_keys[d % DEVICES],
+                                      (uint32_t)strlen(device_keys[d % DEVICES])};
+    struct make_batch batch = {.tablet_count = tablet_count,
+                               .tablets = tablets,
+                               .interval = 1 + below(stream, 60),
+                               .device_count = TABLES * DEVICES,
+                               .keys = keys};
+    uint8_t *payload;
+    uint32_t bytes = make_batch(&batch, &payload);
+    struct err_msg msg = {0};
+    if (batch_check(payload, bytes, &msg) != 0) fail_msg("%s", msg.text);
+    struct place place = store_batch(&stream->store, payload, bytes);
+    mem_free(payload);
+    for (uint32_t g = 0; g < tablet_count; g++)
+        free_tablet(&tablets[g]);
+    stream->rows += op->row_count;
+    return place;
+}
+
+static struct place random_delete(struct stream *stream, struct op *op)
+{
+    uint32_t ids[COLUMNS + 1], id_count = 0, key_count = 0;
+    struct batch_key keys[DEVICES];
+    op->is_delete = true;
+    op->table = below(stream, TABLES);
+    op->column_mask = below(stream, 2) == 0 ? 0 : 1 + below(stream, (1u << COLUMNS) - 1);
+    op->device_mask = 1 + below(stream, (1u << DEVICES) - 1);
+    uint32_t first = below(stream, TIMES), last = below(stream, TIMES);
+    op->from = time_of(first);
+    op->to = time_of(last); /* may end before it starts */
+    if (below(stream, 2) == 0 && op->to < op->from) op->to = op->from;
+    for (uint32_t c = 0; c < COLUMNS; c++)
+        if ((op->column_mask >> c & 1) != 0) ids[id_count++] = column_ids[c];
+    if (id_count != 0) ids[id_count++] = 4711; /* a column that nobody has */
+    bool all = op->device_mask == (1u << DEVICES) - 1;
+    for (uint32_t d = 0; d < DEVICES && !all; d++)
+        if ((op->device_mask >> d & 1) != 0)
+            keys[key_count++] =
+                (struct batch_key){device_keys[d], (uint32_t)strlen(device_keys[d])};
+    const struct batch_delete delete_ = {.incarnation = 40 + op->table,
+                                         .column_count = id_count,
+                                         .columns = ids,
+                                         .all_devices = all,
+                                         .device_count = key_count,
+                                         .time_from = op->from,
+                                         .time_to = op->to};
+    stream->deletes++;
+    return store_delete(&stream->store, &delete_, keys);
+}
+
+static void random_op(struct stream *stream)
+{
+    struct op *op = &stream->ops[stream->op_count++];
+    if (below(stream, 16) == 0) store_next(&stream->store);
+    struct place place =
+        below(stream, 4) == 0 ? random_delete(stream, op) : random_write(stream, op);
+    op->lsn = place.lsn;
+    op->is_void = below(stream, 8) == 0;
+    if (op->is_void) {
+        memtable_void(place.segment, place.at);
+        stream->voids++;
+    }
+    assert_int_equal(memtable_is_void(place.segment, place.at), op->is_void);
+}
+
+struct asked {
+    struct memtable_want wants[COLUMNS + 4];
+    uint32_t columns[COLUMNS + 4]; /* COLUMNS: null in every row */
+};
+
+static void random_wants(struct stream *stream, struct asked *asked, struct memtable_query *query)
+{
+    query->want_count = below(stream, COLUMNS + 5);
+    for (uint32_t w = 0; w < query->want_count; w++) {
+        uint32_t c = below(stream, COLUMNS);
+        asked->columns[w] = c;
+        asked->wants[w] = (struct memtable_want){column_ids[c], column_types[c]};
+        if (below(stream, 12) != 0) continue;
+        asked->columns[w] = COLUMNS;
+        asked->wants[w].id += below(stream, 2) == 0 ? 1 : 0;
+        asked->wants[w].type = (uint8_t)(column_types[c] == 1 ? 2 : 1);
+    }
+    query->wants = asked->wants;
+}
+
+static void check_row(const struct memtable_query *query, const struct asked *asked,
+                      const struct model_row *row, const struct memtable_cell *cells)
+{
+    for (uint32_t w = 0; w < query->want_count; w++) {
+        static const struct cell null_cell;
+        const struct cell *cell =
+            asked->columns[w] == COLUMNS ? &null_cell : &row->cells[asked->columns[w]];
+        assert_int_equal(cells[w].data != NULL, cell->present);
+        if (!cell->present) continue;
+        assert_int_equal(cells[w].bytes, cell->bytes);
+        assert_memory_equal(cells[w].data, cell->data, cell->bytes);
+    }
+}
+
+/* Walks the scan in chunks of random sizes beside the model's rows. */
+static void check_scan(struct stream *stream, struct memtable_scan *scan,
+                       const struct memtable_query *query, const struct asked *asked,
+                       const struct model_row rows[TIMES])
+{
+    int64_t times[8];
+    struct memtable_cell cells[8 * (COLUMNS + 4) + 1];
+    uint32_t next = 0, chunk = 1 + below(stream, 8);
+    int64_t count = 0, at = 0;
+    for (; next < TIMES; next++) {
+        uint32_t t = query->descending ? TIMES - 1 - next : next;
+        if (time_of(t) < query->time_from || time_of(t) > query->time_to ||
+            !model_row_shows(&rows[t], query->rows_without_cells))
+            continue;
+        if (at == count) {
+            count = memtable_scan_next(scan, times, cells, chunk);
+            assert_in_range(count, 1, chunk);
+            at = 0;
+        }
+        assert_int_equal(times[at], time_of(t));
+        check_row(query, asked, &rows[t], cells + at * query->want_count);
+        at++;
+    }
+    assert_int_equal(at, count);
+    assert_int_equal(memtable_scan_next(scan, times, cells, chunk), 0);
+    assert_int_equal(memtable_scan_next(scan, times, cells, chunk), 0);
+}
+
+static void random_query(struct stream *stream)
+{
+    struct asked asked;
+    struct model_row rows[TIMES] = {0};
+    uint32_t table = below(stream, TABLES), device = below(stream, DEVICES);
+    uint32_t first = below(stream, TIMES), last = first + below(stream, TIMES - first);
+    struct memtable_query query = {.incarnation = 40 + table,
+                                   .key = device_keys[device],
+                                   .key_bytes = (uint32_t)strlen(device_keys[device]),
+                                   .time_from = INT64_MIN,
+                                   .time_to = INT64_MAX,
+                                   .descending = below(stream, 2) == 0,
+                                   .rows_without_cells = below(stream, 2) == 0};
+    if (below(stream, 2) == 0) {
+        query.time_from = time_of(first);
+        query.time_to = time_of(last);
+    }
+    query.device =
+        devices_find(stream->store.devices, query.incarnation, query.key, query.key_bytes);
+    if (query.device == UINT32_MAX) return;
+    random_wants(stream, &asked, &query);
+    uint32_t seen = below(stream, 2) == 0 ? stream->op_count : below(stream, stream->op_count + 1);
+    for (uint32_t i = 0; i < seen; i++)
+        if (!stream->ops[i].is_void) model_apply(&stream->ops[i], table, device, rows);
+    struct memtable_snapshot snapshot = {
+        .segments = (struct memtable_segment *const *)stream->store.segments,
+        .segment_count = stream->store.segment_count,
+        .visible = seen == stream->op_count ? stream->store.visible : stream->ops[seen].lsn};
+    struct memtable_scan *scan;
+    assert_int_equal(memtable_scan_open(&snapshot, &query, &scan), 0);
+    check_scan(stream, scan, &query, &asked, rows);
+    memtable_scan_close(scan);
+}
+
+static void memtable_scan__random_streams__as_the_model(void **state)
+{
+    (void)state;
+    uint64_t seed = make_seed("memtable_scan");
+    uint64_t queries = 0, rows = 0, deletes = 0, voids = 0;
+    int64_t heap_before = alloc_bytes_in_use();
+    for (uint32_t round = 0; round < 250; round++) {
+        struct stream stream = {.random = {seed + round}};
+        uint32_t ops = 1 + below(&stream, 50);
+        store_init(&stream.store, 1u << 18, 1u << 16);
+        stream.ops = mem_zalloc_array(ops, sizeof *stream.ops);
+        for (uint32_t i = 0; i < ops; i++) {
+            random_op(&stream);
+            for (uint32_t q = 0; q < 4; q++, queries++)
+                random_query(&stream);
+        }
+        rows += stream.rows;
+        deletes += stream.deletes;
+        voids += stream.voids;
+        for (uint32_t i = 0; i < ops; i++) {
+            mem_free(stream.ops[i].rows);
+            mem_free(stream.ops[i].row_tables);
+        }
+        mem_free(stream.ops);
+        store_deinit(&stream.store);
+    }
+    printf("%" PRIu64 " queries over %" PRIu64 " rows, %" PRIu64 " deletes, %" PRIu64 " voids\n",
+           queries, rows, deletes, voids);
+    assert_true(deletes > 100 && voids > 100);
+    assert_int_equal(alloc_bytes_in_use(), heap_before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memtable_scan__random_streams__as_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
