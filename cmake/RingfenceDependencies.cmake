@@ -15,6 +15,5 @@ pkg_check_modules(RINGFENCE_XXHASH REQUIRED libxxhash)
 # Linked by our executables alone: a library must not replace its host's malloc.
 pkg_check_modules(RINGFENCE_JEMALLOC IMPORTED_TARGET jemalloc)
 
-# For the command: compressed input, JSON.
-pkg_check_modules(RINGFENCE_ZLIB IMPORTED_TARGET zlib)
-pkg_check_modules(RINGFENCE_JANSSON IMPORTED_TARGET jansson)
+# For the command: compressed input.
+pkg_check_modules(RINGFENCE_ZLIB REQUIRED IMPORTED_TARGET zlib)

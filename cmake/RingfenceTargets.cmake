@@ -1,6 +1,6 @@
 # rf_module(NAME)   every .c file of the folder NAME, compiled once for both libraries and the tests
 # rf_library()      libringfence.so, libringfence.a, and ringfence_internal for the tests
-# rf_command()      the command `ringfence`, on the public header alone
+# rf_command()      the command `ringfence`, on the public header and base
 
 add_library(ringfence_options INTERFACE)
 target_compile_options(ringfence_options INTERFACE
@@ -98,21 +98,24 @@ if(RINGFENCE_JEMALLOC_FOUND AND NOT RF_SANITIZE)
     target_link_libraries(ringfence_allocator INTERFACE PkgConfig::RINGFENCE_JEMALLOC)
 endif()
 
+# The command is main.c and a static library of all the rest, which the tests of its parts link too.
+# It stands on the shared library's public face; of the modules it has base alone.
 function(rf_command)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
-    if(NOT sources OR NOT TARGET ringfence)
+    file(GLOB parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
+    list(REMOVE_ITEM parts ${PROJECT_SOURCE_DIR}/cli/main.c)
+    if(NOT parts)
         return()
     endif()
-    add_executable(ringfence_command ${sources})
+    add_library(ringfence_command_parts STATIC ${parts})
+    target_link_libraries(ringfence_command_parts PUBLIC
+        ringfence_inside PkgConfig::RINGFENCE_ZLIB m)
+    if(NOT TARGET ringfence OR NOT EXISTS ${PROJECT_SOURCE_DIR}/cli/main.c)
+        return()
+    endif()
+    add_executable(ringfence_command cli/main.c $<TARGET_OBJECTS:rf_base>)
     # The allocator comes first, so that its malloc is the one found.
     target_link_libraries(ringfence_command PRIVATE
-        ringfence_allocator ringfence_options ringfence Threads::Threads)
-    target_include_directories(ringfence_command PRIVATE ${PROJECT_SOURCE_DIR}/cli)
-    foreach(package ZLIB JANSSON)
-        if(RINGFENCE_${package}_FOUND)
-            target_link_libraries(ringfence_command PRIVATE PkgConfig::RINGFENCE_${package})
-        endif()
-    endforeach()
+        ringfence_allocator ringfence_command_parts ringfence Threads::Threads)
     file(RELATIVE_PATH library_from_command
         ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
     set_target_properties(ringfence_command PROPERTIES

@@ -20,7 +20,7 @@ MAY = {
     "api": None,
     "server": None,
     "client": ["base", "rpc", "include"],
-    "cli": ["include"],
+    "cli": ["base", "include"],
     "examples": ["include"],
     "include": ["include"],
 }
@@ -31,6 +31,7 @@ ONLY_IN = [
     (r"xxh", r"base/hash[a-z0-9_]*\.c$"),
     (r"jemalloc", r"base/alloc[a-z_]*\.c$"),
     (r"sqlite3", r"plane/catalog[a-z_]*\.[ch]$"),
+    (r"zlib", r"cli/source\.c$"),
 ]
 
 # What the installed header may include: the C library's own.
