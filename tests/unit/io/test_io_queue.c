@@ -1,7 +1,7 @@
 /* ctest: concurrent
  *
  * The promises of a completion queue, the same program of tests over each back end. */
-#include "io/io.h"
+#include "io/fault.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -28,9 +28,13 @@
 struct backend {
     const char *name;
     enum io_backend choice;
+    bool is_double;
+    uint64_t seed; /* of the double */
 };
 static struct backend uring = {"uring", IO_BACKEND_URING};
 static struct backend posix = {"posix", IO_BACKEND_POSIX};
+static struct backend in_order = {"fault", IO_BACKEND_AUTO, .is_double = true, .seed = 0};
+static struct backend by_seed = {"fault", IO_BACKEND_AUTO, .is_double = true, .seed = 1};
 
 struct fixture {
     const struct backend *backend;
@@ -56,8 +60,13 @@ static int setup_files(void **state)
     struct fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
     f->backend = *state;
-    tempdir_make(f->dir);
-    assert_int_equal(io_env_open(f->dir, &f->env), 0);
+    if (f->backend->is_double) {
+        const struct fault_options options = {.seed = f->backend->seed};
+        assert_int_equal(fault_env_open(&options, &f->env), 0);
+    } else {
+        tempdir_make(f->dir);
+        assert_int_equal(io_env_open(f->dir, &f->env), 0);
+    }
     assert_int_equal(io_open(f->env, "data", IO_READ | IO_WRITE | IO_CREATE | IO_DIRECT, &f->file),
                      0);
     *state = f;
@@ -596,9 +605,17 @@ static void io_queue_wait__write_over_the_size_limit__is_short_then_efbig(void *
 
 int main(void)
 {
+    const char *seed = getenv("RF_SEED");
+    by_seed.seed = seed != NULL ? strtoull(seed, NULL, 0) : (uint64_t)clock_read_ns(CLOCK_REALTIME);
+    if (by_seed.seed == 0) by_seed.seed = 1;
+    printf("RF_SEED=%llu\n", (unsigned long long)by_seed.seed);
     const struct CMUnitTest on_uring[] = {CASES(uring), REAL_CASES(uring)};
     const struct CMUnitTest on_posix[] = {CASES(posix), REAL_CASES(posix)};
+    const struct CMUnitTest on_double_in_order[] = {CASES(in_order)};
+    const struct CMUnitTest on_double_by_seed[] = {CASES(by_seed)};
     int failed = cmocka_run_group_tests_name("posix", on_posix, NULL, NULL);
     failed += cmocka_run_group_tests_name("uring", on_uring, NULL, NULL);
+    failed += cmocka_run_group_tests_name("fault in order", on_double_in_order, NULL, NULL);
+    failed += cmocka_run_group_tests_name("fault by seed", on_double_by_seed, NULL, NULL);
     return failed;
 }
