@@ -65,7 +65,6 @@ static int each_in_lane(void *ctx, const char *name, bool is_dir)
     if (kind == WAL_NAME_OTHER) {
         char folder[WAL_PATH_BYTES];
         wal_lane_path(folder, l->lane);
-        strcat(folder, "/");
         note_other(found, folder, name);
         return 0;
     }

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 
-#include <stdarg.h>
+#include <errno.h>
 #include <string.h>
 
 static uint64_t next_salt(struct log_builder *b)
@@ -198,4 +198,74 @@ int builder_judge(const struct log_builder *b, struct err_msg *msg, struct wal_v
     struct wal_verdict_segment views[BUILDER_SEGMENTS_MAX];
     const struct wal_verdict_input in = builder_input(b, views);
     return wal_verdict_judge(&in, msg, v_out);
+}
+
+/* ---- in files ---- */
+
+void builder_write_files(const struct log_builder *b, struct io_env *env)
+{
+    char path[WAL_PATH_BYTES];
+    wal_lane_path(path, b->lane);
+    int rc = io_mkdir(env, path);
+    CHECK(rc == 0 || rc == -EEXIST);
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct io_file *file = NULL;
+        wal_segment_path(path, b->lane, b->head[i].number);
+        CHECK(io_open(env, path, IO_WRITE | IO_CREATE, &file) == 0);
+        CHECK(io_truncate(file, b->segment_bytes) == 0);
+        CHECK(io_pwrite(file, b->image[i], b->segment_bytes, 0, 0, NULL) == 0);
+        CHECK(io_sync(file) == 0);
+        io_close(file);
+    }
+    wal_lane_path(path, b->lane);
+    CHECK(io_sync_dir(env, path) == 0 && io_sync_dir(env, ".") == 0);
+}
+
+void builder_lane_open(struct builder_lane *l, const struct log_builder *b, struct io_env *env)
+{
+    memset(l, 0, sizeof *l);
+    l->env = env;
+    l->segment_bytes = b->segment_bytes;
+    l->count = b->count;
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct wal_live_segment *s = &l->segment[i];
+        char path[WAL_PATH_BYTES];
+        s->number = b->head[i].number;
+        wal_segment_path(path, b->lane, s->number);
+        CHECK(io_open(env, path, IO_READ | IO_WRITE | IO_DIRECT, &s->file) == 0);
+        CHECK(io_lock(s->file, true) == 0);
+        s->image = mem_map(b->segment_bytes);
+        CHECK(s->image != NULL);
+    }
+}
+
+void builder_lane_close(struct builder_lane *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        io_close(l->segment[i].file);
+        mem_unmap(l->segment[i].image, l->segment_bytes);
+    }
+    memset(l, 0, sizeof *l);
+}
+
+struct wal_replay_options builder_replay(const struct log_builder *b, struct builder_lane *l)
+{
+    struct wal_replay_options o = {.env = l->env,
+                                   .lane = b->lane,
+                                   .segment_bytes = b->segment_bytes,
+                                   .block_bytes = b->block_bytes,
+                                   .head_number = b->head[0].number,
+                                   .segments = l->segment,
+                                   .count = l->count};
+    memcpy(o.uuid, b->head[0].uuid, WAL_UUID_BYTES);
+    return o;
+}
+
+struct wal_cut_options builder_cut_options(const struct log_builder *b, struct builder_lane *l)
+{
+    return (struct wal_cut_options){.lane = b->lane,
+                                    .segment_bytes = b->segment_bytes,
+                                    .block_bytes = b->block_bytes,
+                                    .segments = l->segment,
+                                    .count = l->count};
 }

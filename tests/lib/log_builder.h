@@ -2,8 +2,10 @@
 #ifndef RF_TESTS_LOG_BUILDER_H
 #define RF_TESTS_LOG_BUILDER_H
 
+#include "io/io.h"
 #include "wal/cut.h"
 #include "wal/record.h"
+#include "wal/replay.h"
 #include "wal/segment.h"
 #include "wal/verdict.h"
 
@@ -57,5 +59,23 @@ uint8_t *builder_at(struct log_builder *b, uint64_t lsn);
 struct wal_verdict_input builder_input(const struct log_builder *b,
                                        struct wal_verdict_segment *views);
 int builder_judge(const struct log_builder *b, struct err_msg *msg, struct wal_verdict *v_out);
+
+/* ---- in files ---- */
+
+/* Makes the lane's folder and its numbered files with the images, in an environment. */
+void builder_write_files(const struct log_builder *b, struct io_env *env);
+
+/* The lane as an open engine holds it: files locked, images of its own. */
+struct builder_lane {
+    struct io_env *env;
+    struct wal_live_segment segment[BUILDER_SEGMENTS_MAX];
+    uint64_t segment_bytes;
+    uint32_t count;
+};
+void builder_lane_open(struct builder_lane *l, const struct log_builder *b, struct io_env *env);
+void builder_lane_close(struct builder_lane *l);
+/* Replay options that fit b and l; record and ctx are the test's to set. */
+struct wal_replay_options builder_replay(const struct log_builder *b, struct builder_lane *l);
+struct wal_cut_options builder_cut_options(const struct log_builder *b, struct builder_lane *l);
 
 #endif
