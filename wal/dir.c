@@ -58,7 +58,7 @@ static int in_use(struct io_env *env, struct err_msg *msg)
 
 /* ---- locks ---- */
 
-static int open_and_lock(const struct wal_dir_options *o, struct wal_found_file *f,
+static int open_and_lock(const struct wal_dir_options *o, struct wal_listed_file *f,
                          struct err_msg *msg)
 {
     char path[WAL_PATH_BYTES];
@@ -75,27 +75,27 @@ static int open_and_lock(const struct wal_dir_options *o, struct wal_found_file 
 
 /* One try for everything: the directory, the listing under its lock, every segment file. -EAGAIN
  * when somebody holds any of it; then nothing is held. */
-static int try_locks(const struct wal_dir_options *o, struct err_msg *msg, struct wal_found *found,
-                     struct io_file **lock_out)
+static int try_locks(const struct wal_dir_options *o, struct err_msg *msg,
+                     struct wal_listing *found, struct io_file **lock_out)
 {
     struct io_file *lock = NULL;
     memset(found, 0, sizeof *found);
     int rc = io_lock_dir(o->env, ".", !o->read_only, &lock);
     if (rc != 0) return rc;
-    rc = wal_found_list(o->env, found);
+    rc = wal_listing_read(o->env, found);
     for (uint32_t i = 0; i < found->file_count && rc == 0; i++)
         rc = open_and_lock(o, &found->files[i], msg);
     if (rc == 0) {
         *lock_out = lock;
         return 0;
     }
-    wal_found_deinit(found);
+    wal_listing_deinit(found);
     io_close(lock);
     return rc;
 }
 
 static int wait_for_locks(const struct wal_dir_options *o, struct err_msg *msg,
-                          struct wal_found *found, struct io_file **lock_out)
+                          struct wal_listing *found, struct io_file **lock_out)
 {
     int64_t wait_ns = o->wait_ns;
     if (wait_ns < 0) wait_ns = o->read_only ? WAL_DIR_WAIT_READ_ONLY_NS : WAL_DIR_WAIT_NS;
@@ -115,11 +115,11 @@ static int wait_for_locks(const struct wal_dir_options *o, struct err_msg *msg,
 /* ---- an existing directory ---- */
 
 /* Moves the files that were found into the lanes' lists; what is below a head gets a free name. */
-static int sort_files(const struct wal_dir_options *o, struct wal_found *found, struct wal_dir *dir,
-                      struct err_msg *msg)
+static int sort_files(const struct wal_dir_options *o, struct wal_listing *found,
+                      struct wal_dir *dir, struct err_msg *msg)
 {
     for (uint32_t i = 0; i < found->file_count; i++) {
-        struct wal_found_file *f = &found->files[i];
+        struct wal_listed_file *f = &found->files[i];
         if (f->lane >= dir->manifest.lanes)
             return err_set(msg, -RFE_CORRUPT,
                            "lane-%02" PRIu32 ": offset 0: expected no such lane (the manifest has "
@@ -146,7 +146,7 @@ static int compare_files(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-static int adopt(const struct wal_dir_options *o, struct wal_found *found, struct err_msg *msg,
+static int adopt(const struct wal_dir_options *o, struct wal_listing *found, struct err_msg *msg,
                  struct wal_dir *dir)
 {
     int rc = wal_manifest_read(o->env, msg, &dir->manifest);
@@ -169,14 +169,14 @@ static int adopt(const struct wal_dir_options *o, struct wal_found *found, struc
 /* ---- opening ---- */
 
 /* No manifest: an unfinished creation, or nothing of ours. */
-static int begin_or_refuse(const struct wal_dir_options *o, struct wal_found *found,
+static int begin_or_refuse(const struct wal_dir_options *o, struct wal_listing *found,
                            struct err_msg *msg, struct wal_dir *dir)
 {
     if (found->other)
         return err_set(msg, -RFE_NOT_OURS, "not a Ringfence directory: no manifest, but %s",
                        found->other_name);
     bool holds = false;
-    int rc = wal_found_holds_record(o->env, found, msg, &holds);
+    int rc = wal_listing_holds_record(o->env, found, msg, &holds);
     if (rc != 0) return rc;
     if (holds) return -RFE_NOT_OURS;
     if (o->read_only || !o->create)
@@ -199,7 +199,7 @@ static int make_root(const struct wal_dir_options *o, struct err_msg *msg)
 int wal_dir_open(const struct wal_dir_options *o, struct err_msg *msg, struct wal_dir *dir_out)
 {
     struct wal_dir dir = {.env = o->env, .read_only = o->read_only};
-    struct wal_found found;
+    struct wal_listing found;
     int rc = make_root(o, msg);
     if (rc != 0) return rc;
     rc = wait_for_locks(o, msg, &found, &dir.lock);
@@ -208,7 +208,7 @@ int wal_dir_open(const struct wal_dir_options *o, struct err_msg *msg, struct wa
         rc = adopt(o, &found, msg, &dir);
     else
         rc = begin_or_refuse(o, &found, msg, &dir);
-    wal_found_deinit(&found);
+    wal_listing_deinit(&found);
     if (rc != 0) {
         wal_dir_close(&dir);
         return rc;

@@ -10,7 +10,7 @@
 
 enum { SEGMENTS = 2 }; /* a lane's: the first takes a record only when the second is ready */
 
-static int remove_leftovers(struct io_env *env, struct wal_found *found)
+static int remove_leftovers(struct io_env *env, struct wal_listing *found)
 {
     static const char *const names[] = {WAL_MANIFEST_TMP_NAME, "catalog.db", "catalog.db-journal",
                                         "catalog.db-wal", "catalog.db-shm"};
@@ -21,14 +21,14 @@ static int remove_leftovers(struct io_env *env, struct wal_found *found)
     }
     for (uint32_t i = 0; i < found->file_count && rc == 0; i++) {
         char path[WAL_PATH_BYTES];
-        const struct wal_found_file *f = &found->files[i];
+        const struct wal_listed_file *f = &found->files[i];
         if (f->spare)
             wal_free_path(path, f->lane, f->number);
         else
             wal_segment_path(path, f->lane, f->number);
         rc = io_unlink(env, path);
     }
-    wal_found_deinit(found);
+    wal_listing_deinit(found);
     return rc;
 }
 
@@ -115,7 +115,7 @@ static int make_lane(const struct wal_dir_options *o, uint32_t lane, struct wal_
     return rc == 0 ? 0 : err_set(msg, rc, "%s: %s", folder, err_text(rc));
 }
 
-int wal_dir_create(const struct wal_dir_options *o, struct wal_found *found, struct err_msg *msg,
+int wal_dir_create(const struct wal_dir_options *o, struct wal_listing *found, struct err_msg *msg,
                    struct wal_dir *dir)
 {
     struct wal_manifest *m = &dir->manifest;

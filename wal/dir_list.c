@@ -20,9 +20,12 @@ static bool is_file_of_ours(const char *name)
     return false;
 }
 
-static void note_other(struct wal_found *found, const char *folder, const char *name)
+/* folder: "" for the root. */
+static void note_other(struct wal_listing *found, const char *folder, const char *name)
 {
-    if (!found->other) snprintf(found->other_name, sizeof found->other_name, "%s%s", folder, name);
+    if (!found->other)
+        snprintf(found->other_name, sizeof found->other_name, "%s%s%s", folder,
+                 folder[0] != '\0' ? "/" : "", name);
     found->other = true;
 }
 
@@ -40,7 +43,7 @@ static bool parse_lane(const char *name, uint32_t *lane_out)
 
 static int each_in_root(void *ctx, const char *name, bool is_dir)
 {
-    struct wal_found *found = ctx;
+    struct wal_listing *found = ctx;
     uint32_t lane = 0;
     if (is_dir && parse_lane(name, &lane))
         found->lanes |= 1u << lane;
@@ -52,14 +55,14 @@ static int each_in_root(void *ctx, const char *name, bool is_dir)
 }
 
 struct lane_listing {
-    struct wal_found *found;
+    struct wal_listing *found;
     uint32_t lane;
 };
 
 static int each_in_lane(void *ctx, const char *name, bool is_dir)
 {
     struct lane_listing *l = ctx;
-    struct wal_found *found = l->found;
+    struct wal_listing *found = l->found;
     uint64_t number = 0;
     enum wal_name_kind kind = is_dir ? WAL_NAME_OTHER : wal_segment_parse_name(name, &number);
     if (kind == WAL_NAME_OTHER) {
@@ -70,18 +73,18 @@ static int each_in_lane(void *ctx, const char *name, bool is_dir)
     }
     if (found->file_count == found->file_room) {
         uint32_t room = found->file_room != 0 ? found->file_room * 2 : 64;
-        struct wal_found_file *files = mem_realloc(found->files, room * sizeof *files);
+        struct wal_listed_file *files = mem_realloc(found->files, room * sizeof *files);
         if (files == NULL) return -ENOMEM;
         found->files = files;
         found->file_room = room;
     }
     found->files[found->file_count++] =
-        (struct wal_found_file){.lane = l->lane, .spare = kind == WAL_NAME_FREE, .number = number};
+        (struct wal_listed_file){.lane = l->lane, .spare = kind == WAL_NAME_FREE, .number = number};
     return 0;
 }
 
 /* By name, so files of a lane come with their numbers rising, numbered ones before free ones. */
-int wal_found_list(struct io_env *env, struct wal_found *found)
+int wal_listing_read(struct io_env *env, struct wal_listing *found)
 {
     memset(found, 0, sizeof *found);
     int rc = io_list(env, ".", each_in_root, found);
@@ -95,7 +98,7 @@ int wal_found_list(struct io_env *env, struct wal_found *found)
     return rc;
 }
 
-void wal_found_deinit(struct wal_found *found)
+void wal_listing_deinit(struct wal_listing *found)
 {
     for (uint32_t i = 0; i < found->file_count; i++)
         if (found->files[i].file != NULL) io_close(found->files[i].file);
@@ -134,7 +137,7 @@ static int scan_for_record(struct io_file *file, const struct wal_segment_head *
     return 0;
 }
 
-static int file_holds_record(struct io_env *env, const struct wal_found_file *f, uint8_t *buf,
+static int file_holds_record(struct io_env *env, const struct wal_listed_file *f, uint8_t *buf,
                              size_t buf_bytes, struct err_msg *msg)
 {
     char path[WAL_PATH_BYTES];
@@ -154,8 +157,8 @@ static int file_holds_record(struct io_env *env, const struct wal_found_file *f,
     return rc;
 }
 
-int wal_found_holds_record(struct io_env *env, const struct wal_found *found, struct err_msg *msg,
-                           bool *holds_out)
+int wal_listing_holds_record(struct io_env *env, const struct wal_listing *found,
+                             struct err_msg *msg, bool *holds_out)
 {
     const size_t buf_bytes = (size_t)1 << 20;
     uint8_t *buf = mem_alloc_aligned(4096, buf_bytes);
