@@ -45,7 +45,7 @@ bool lease_embedded_next(struct lease_embedded *e, int64_t now_ns, struct holder
     if (h->boot == 0) {
         *event_out = (struct holder_event){
             .type = HOLDER_REGISTERED,
-            .registered = {.boot = LEASE_EMBEDDED_BOOT, .version = e->version},
+            .registered = {.boot = LEASE_EMBEDDED_BOOT, .term = 1, .version = e->version},
         };
         return true;
     }

@@ -257,8 +257,8 @@ static void on_closed(struct holder *h, uint64_t view, int64_t now_ns, struct le
         send_status(h, now_ns, h->state == HOLDER_FENCED, out);
 }
 
-static void on_registered(struct holder *h, uint64_t boot, uint64_t version, int64_t now_ns,
-                          struct lease_actions *out)
+static void on_registered(struct holder *h, uint64_t boot, uint64_t term, uint64_t version,
+                          int64_t now_ns, struct lease_actions *out)
 {
     CHECK(boot != 0 && version <= LEASE_VERSION_MAX);
     if (h->boot != 0) {
@@ -266,6 +266,9 @@ static void on_registered(struct holder *h, uint64_t boot, uint64_t version, int
         return;
     }
     h->boot = boot;
+    h->term = higher_of(h->term, term);
+    /* It registered with a store that lacks what it obeyed in an earlier life. */
+    if (version < h->shown) raise_alarm(LEASE_ALARM_STORE_BACK, out);
     h->shown = higher_of(h->shown, version);
     raise_promise(h);
     send_status(h, now_ns, true, out);
@@ -322,7 +325,8 @@ enum holder_answer holder_step(struct holder *h, const struct holder_event *e, i
     switch (e->type) {
     case HOLDER_TICK: on_tick(h, now_ns, actions_out); break;
     case HOLDER_REGISTERED:
-        on_registered(h, e->registered.boot, e->registered.version, now_ns, actions_out);
+        on_registered(h, e->registered.boot, e->registered.term, e->registered.version, now_ns,
+                      actions_out);
         break;
     case HOLDER_OFFER: answer = on_offer(h, &e->offer, now_ns, actions_out); break;
     case HOLDER_APPLIED:

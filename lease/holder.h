@@ -29,7 +29,7 @@ enum holder_state { HOLDER_FENCED, HOLDER_PULLING, HOLDER_NORMAL };
 
 enum holder_event_type {
     HOLDER_TICK,       /* the time has come that holder_next_ns() named, or any other */
-    HOLDER_REGISTERED, /* registered.boot, .version: committed by the grantor's store */
+    HOLDER_REGISTERED, /* registered: committed by the grantor's store */
     HOLDER_OFFER,      /* offer */
     HOLDER_APPLIED,    /* applied.ticket, .ok: answers LEASE_APPLY_CONTENT */
     HOLDER_CLOSED,     /* view: answers LEASE_CLOSE_VIEWS */
@@ -44,6 +44,7 @@ struct holder_event {
     union {
         struct {
             uint64_t boot;    /* 1 and up */
+            uint64_t term;    /* of the leader that committed it: an earlier one knows nothing */
             uint64_t version; /* the newest when it was registered */
         } registered;
         struct lease_offer offer;

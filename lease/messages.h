@@ -50,7 +50,7 @@ struct lease_offer {
 enum lease_alarm {
     LEASE_ALARM_OVERTAKEN,   /* a change was completed past a holder that thought itself alive: its
                               * clock had stood still */
-    LEASE_ALARM_STORE_BACK,  /* a later term has fewer versions than an earlier one had shown */
+    LEASE_ALARM_STORE_BACK,  /* the grantor's store has fewer versions than it had shown before */
     LEASE_ALARM_EPOCHS_ENDED /* fenced 2^24 times: only a new process can hold a lease again */
 };
 

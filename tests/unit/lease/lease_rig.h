@@ -108,8 +108,9 @@ static inline void rig_simple(struct rig *r, enum holder_event_type type)
 }
 static inline void rig_register(struct rig *r, uint64_t boot, uint64_t version)
 {
-    rig_feed(r, &(struct holder_event){.type = HOLDER_REGISTERED,
-                                       .registered = {.boot = boot, .version = version}});
+    rig_feed(r,
+             &(struct holder_event){.type = HOLDER_REGISTERED,
+                                    .registered = {.boot = boot, .term = 1, .version = version}});
 }
 static inline void rig_closed(struct rig *r)
 {
