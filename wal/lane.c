@@ -56,6 +56,16 @@ int wal_lane_adopt(struct wal_lane *lane, const struct wal_found *found,
     return 0;
 }
 
+void wal_lane_settle(struct wal_lane *lane, const struct wal_segment_head *head,
+                     uint64_t filled_bytes)
+{
+    struct wal_seg *seg = lane_seg(lane, head->number);
+    CHECK(seg != NULL && seg->number == head->number);
+    seg->head = *head;
+    seg->salt = head->salt;
+    atomic_store(&seg->filled_end, filled_bytes);
+}
+
 uint32_t wal_lane_replay_arena(struct wal_lane *lane, struct wal_image *image, uint32_t arena_bytes)
 {
     struct wal_seg *seg = lane_seg(lane, image->number);
@@ -103,6 +113,15 @@ int wal_lane_start(struct wal_lane *lane, const struct wal_start *start, struct 
                          : lsn_normal(start->end_lsn, lane->o.segment_bytes, lane->o.block_bytes);
     if (fresh) atomic_store(&lane->head_number, 1);
     atomic_store(&lane->cur_number, lsn_segment(end, lane->o.segment_bytes));
+    if (start->read_only) {
+        /* The log may end at the very end of its last segment. */
+        uint64_t ready = atomic_load(&lane->ready_number);
+        if (atomic_load(&lane->cur_number) > ready) atomic_store(&lane->cur_number, ready);
+        atomic_store(&lane->visible, end);
+        atomic_store(&lane->durable, end);
+        atomic_store(&lane->reserved_lsn, end);
+        return 0;
+    }
     int rc = lane_prepare_first(lane, msg);
     if (rc != 0) return rc;
     place(lane, end);

@@ -41,6 +41,7 @@ struct wal_image {
     uint8_t *base;
     uint8_t *arena;
     uint32_t arena_bytes;
+    uint32_t lane;
     uint32_t index;  /* of the image in its lane */
     uint64_t number; /* of the segment it holds; 0: none */
     void *owner;     /* the engine's, one for the image's life */
@@ -122,6 +123,10 @@ RF_NODISCARD int wal_lane_create(const struct wal_lane_options *options, struct 
 /* The image of the next live segment, attached. -ENOMEM. The file stays the caller's on failure. */
 RF_NODISCARD int wal_lane_adopt(struct wal_lane *lane, const struct wal_found *found,
                                 struct wal_image **image_out);
+/* After replay and cut, before the start: the header as it stands on disk now, and how much of the
+ * file is filled (segment_bytes, but for the segments of a directory that has just been made). */
+void wal_lane_settle(struct wal_lane *lane, const struct wal_segment_head *head,
+                     uint64_t filled_bytes);
 /* Arena room for a replayed batch; UINT32_MAX when the arena is full (never, for what was written
  * with the same arena size). */
 uint32_t wal_lane_replay_arena(struct wal_lane *lane, struct wal_image *image,
@@ -131,6 +136,7 @@ RF_NODISCARD int wal_lane_offer_free(struct wal_lane *lane, struct io_file *file
                                      uint64_t free_number);
 
 struct wal_start {
+    bool read_only;       /* no threads, no files: only what was adopted, visible to end_lsn */
     uint64_t end_lsn;     /* where the log goes on; 0: a new lane, starting at segment 1 */
     uint64_t salt;        /* in force at end_lsn */
     uint64_t free_number; /* greater than that of any free file there */

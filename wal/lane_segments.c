@@ -41,6 +41,7 @@ static int image_new(struct wal_lane *lane, struct wal_image **image_out)
     }
     image->arena = image->base + segment_bytes;
     image->arena_bytes = (uint32_t)(segment_bytes / 4);
+    image->lane = lane->o.lane;
     image->index = lane->images_count;
     lane->images[lane->images_count++] = image;
     *image_out = image;
