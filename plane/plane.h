@@ -71,8 +71,7 @@ struct plane_column {
 
 struct plane_change {
     enum plane_change_kind kind;
-    bool
-        if_missing; /* automatic creation: what exists with the same type is left as it is, a
+    bool if_missing; /* automatic creation: what exists with the same type is left as it is, a
                        missing table (or tree database) is made; another type: -RFE_TYPE_MISMATCH */
     const char *table;
     size_t table_bytes;
