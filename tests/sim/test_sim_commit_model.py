@@ -1,7 +1,10 @@
 """One lane whole, from reserving to the second crash: the rows of commit_model.py that take seconds.
 
 Left to test_sim_commit_model_whole.py: the design in a SYNC lane looked at step by step, and the
-three variants that hold with as many states."""
+three variants that hold with as many states.
+
+ctest: model
+"""
 
 import commit_model
 import commit_rows

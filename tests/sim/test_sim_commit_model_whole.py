@@ -1,6 +1,6 @@
 """One lane whole, from reserving to the second crash: every row of commit_model.py. 1.2 GB a row.
 
-ctest: slow timeout=900
+ctest: model slow timeout=900
 """
 
 import commit_model

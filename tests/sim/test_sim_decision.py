@@ -1,4 +1,7 @@
-"""The model of one decision across the end of a lease: which of its eight variants are sound."""
+"""The model of one decision across the end of a lease: which of its eight variants are sound.
+
+ctest: model
+"""
 
 import pathlib
 import subprocess

@@ -1,5 +1,8 @@
 """The model of replay's verdict: the rule that the code has refuses no plain crash and passes over
-no damage below a mark, and each of the other rules does one or the other."""
+no damage below a mark, and each of the other rules does one or the other.
+
+ctest: model
+"""
 
 import pathlib
 import re

@@ -2,7 +2,7 @@
 
 Where nothing at all is violated one search asks for all three checks.
 
-ctest: slow timeout=900
+ctest: model slow timeout=900
 """
 
 import sys

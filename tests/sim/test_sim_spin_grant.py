@@ -1,7 +1,7 @@
 """Part 1 of lease.pml, between grantor and holders: sound as designed where the search stays under
 ten million states, and each rule taken away is found. docs/testing.md has the larger ones.
 
-ctest: slow timeout=900
+ctest: model slow timeout=900
 """
 
 import sys
