@@ -266,10 +266,11 @@ static void write_completed(struct disk *disk, const struct event *e)
 {
     struct disk_node *node = own_node(disk, e->node);
     if (node == NULL) return;
-    size_t at = 0;
-    while (at < node->count && node->changes[at].op != e->op)
+    size_t at = 0; /* a change of size has no op of its own: only writes are in flight */
+    while (at < node->count &&
+           (node->changes[at].state != CHANGE_IN_FLIGHT || node->changes[at].op != e->op))
         at++;
-    CHECK(at < node->count && node->changes[at].state == CHANGE_IN_FLIGHT);
+    CHECK(at < node->count);
     struct change change = node->changes[at];
     change.data = shared_ref(change.data);
     drop_change(node, at);

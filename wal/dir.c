@@ -211,7 +211,7 @@ int wal_dir_open(const struct wal_dir_options *o, struct err_msg *msg, struct wa
     wal_listing_deinit(&found);
     if (rc != 0) {
         wal_dir_close(&dir);
-        return rc;
+        return err_set(msg, rc, "%s", err_text(rc)); /* unless somebody closer has said it */
     }
     if (!o->read_only) write_owner(o);
     *dir_out = dir;

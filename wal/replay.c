@@ -10,6 +10,7 @@
 enum {
     READ_BYTES = 1 << 20,
     READS_IN_FLIGHT = 8,
+    STALLS_MAX = 8,
 };
 
 static int failed(const struct wal_replay_options *o, uint32_t index, const char *what, int rc,
@@ -47,7 +48,8 @@ static int sync_segment(const struct wal_replay_options *o, uint32_t index, stru
 struct chunk {
     uint32_t index; /* of the segment */
     uint64_t offset;
-    uint32_t bytes; /* left to read */
+    uint32_t bytes;  /* left to read */
+    uint32_t stalls; /* answers in a row that read less than a block */
 };
 struct reading {
     const struct wal_replay_options *o;
@@ -64,6 +66,7 @@ static bool next_chunk(struct reading *r, struct chunk *c)
     uint64_t left = r->o->segment_bytes - r->next_offset;
     c->index = r->next_index;
     c->offset = r->next_offset;
+    c->stalls = 0;
     c->bytes = left < READ_BYTES ? (uint32_t)left : READ_BYTES;
     r->next_offset += c->bytes;
     if (r->next_offset == r->o->segment_bytes) {
@@ -97,7 +100,8 @@ static int fill_queue(struct reading *r)
     return n == 0 ? 0 : io_queue_submit(r->queue, requests, n);
 }
 
-/* A read that came back short goes on where it ended, at a block's bound as direct I/O wants it. */
+/* A read that came back short goes on where it ended, at a block's bound as direct I/O wants it;
+ * less than a block is no step forward and is tried again, up to a bound. */
 static int take_event(struct reading *r, const struct io_event *e, struct err_msg *msg)
 {
     uint32_t slot = (uint32_t)e->user;
@@ -105,22 +109,14 @@ static int take_event(struct reading *r, const struct io_event *e, struct err_ms
     if (e->result < 0) return failed(r->o, c->index, "read", e->result, msg);
     uint32_t got = (uint32_t)e->result;
     if (got != c->bytes) got -= got % r->o->block_bytes;
-    if (e->result == 0) return failed(r->o, c->index, "read: the file ended", -EIO, msg);
     c->offset += got;
     c->bytes -= got;
     if (c->bytes == 0) {
         r->busy[slot] = false;
         return 0;
     }
-    if (got == 0) { /* less than a block: blocking calls take it from here */
-        size_t done = 0;
-        const struct io_request q = request_of(r, slot);
-        int rc = io_pread(q.file, q.buf, q.bytes, q.offset, &done);
-        if (rc == 0 && done != q.bytes) rc = -EIO;
-        if (rc != 0) return failed(r->o, c->index, "read", rc, msg);
-        r->busy[slot] = false;
-        return 0;
-    }
+    c->stalls = got == 0 ? c->stalls + 1 : 0;
+    if (c->stalls > STALLS_MAX) return failed(r->o, c->index, "read: no progress", -EIO, msg);
     const struct io_request again = request_of(r, slot);
     int rc = io_queue_submit(r->queue, &again, 1);
     return rc == 0 ? 0 : failed(r->o, c->index, "read", rc, msg);
