@@ -24,8 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_ENTRIES   512u  /* 12 KiB, a size of the allocator */
-#define LEAF_CHUNKS     2048u /* a million devices */
+#define CHUNK_ENTRIES   256u  /* 6 KiB, a size of the allocator */
+#define LEAF_CHUNKS     4096u /* a million devices */
 #define TOP_LEAVES      1024u
 #define DEVICES_MAX     (CHUNK_ENTRIES * LEAF_CHUNKS * TOP_LEAVES) /* 2^30 */
 #define FIRST_SLOTS     1024u
@@ -100,12 +100,14 @@ int devices_create(struct devices **devices_out)
     struct devices *devices = mem_zalloc(sizeof *devices);
     if (devices == NULL) return -ENOMEM;
     devices->slots[0] = mem_zalloc_array(FIRST_SLOTS, sizeof *devices->slots[0]);
-    if (devices->slots[0] == NULL) {
+    devices->leaves[0] = mem_zalloc_array(LEAF_CHUNKS, sizeof *devices->leaves[0]);
+    if (devices->slots[0] == NULL || devices->leaves[0] == NULL) {
+        mem_free((void *)(uintptr_t)devices->slots[0]);
+        mem_free(devices->leaves[0]);
         mem_free(devices);
         return -ENOMEM;
     }
     lock_init(&devices->lock, LOCK_RANK_ENGINE);
-    count_bytes(devices, sizeof *devices + FIRST_SLOTS * sizeof *devices->slots[0]);
     *devices_out = devices;
     return 0;
 }

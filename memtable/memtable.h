@@ -44,8 +44,8 @@ uint32_t devices_count(const struct devices *devices);
  * table's own devices need it, whatever the others have. */
 RF_NODISCARD int devices_of_table(const struct devices *devices, uint64_t incarnation,
                                   uint32_t **numbers_out, uint32_t *count_out);
-/* Heap bytes without the blocks that keys are packed in: at most 64 a device from a thousand devices
- * on. */
+/* Heap bytes beyond those of an empty one, without the blocks that keys are packed in: at most 64 a
+ * device from a thousand devices on. */
 uint64_t devices_bytes(const struct devices *devices);
 
 /* ---- one segment ---- */
