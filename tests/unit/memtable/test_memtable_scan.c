@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "memtable/memtable.h"
 #include "tests/lib/make_batch.h"
+#include "tests/lib/memtable_store.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,109 +14,6 @@
 #include <time.h>
 
 #include <cmocka.h>
-
-/* ---- a lane's worth of segments ---- */
-
-#define SEGMENTS_MAX 64u
-
-struct store {
-    uint32_t image_bytes, arena_bytes;
-    struct memtable_segment *segments[SEGMENTS_MAX];
-    uint32_t segment_count;
-    uint32_t image_used, arena_used;
-    uint64_t visible;
-    struct devices *devices;
-};
-
-static void store_next(struct store *store)
-{
-    assert_in_range(store->segment_count, 0, SEGMENTS_MAX - 1);
-    struct memtable_segment *segment = mem_zalloc(sizeof *segment);
-    uint8_t *image = mem_map(store->image_bytes);
-    uint8_t *arena = mem_map(store->arena_bytes);
-    assert_true(segment != NULL && image != NULL && arena != NULL);
-    memset(arena, 0x5a, store->arena_bytes); /* an older life's bytes */
-    memtable_attach(segment, image, ((uint64_t)store->segment_count + 1) * store->image_bytes,
-                    arena, store->arena_bytes);
-    store->segments[store->segment_count++] = segment;
-    store->image_used = 4096;
-    store->arena_used = memtable_index_bytes(store->arena_bytes);
-}
-
-static void store_init(struct store *store, uint32_t image_bytes, uint32_t arena_bytes)
-{
-    *store = (struct store){.image_bytes = image_bytes, .arena_bytes = arena_bytes};
-    assert_int_equal(devices_create(&store->devices), 0);
-    store_next(store);
-}
-
-static void store_deinit(struct store *store)
-{
-    for (uint32_t s = 0; s < store->segment_count; s++) {
-        mem_unmap(store->segments[s]->image, store->image_bytes);
-        mem_unmap(store->segments[s]->arena, store->arena_bytes);
-        mem_free(store->segments[s]);
-    }
-    devices_destroy(store->devices);
-}
-
-struct place {
-    struct memtable_segment *segment;
-    uint32_t at;
-    uint32_t payload_off;
-    uint64_t lsn;
-};
-
-static struct place store_reserve(struct store *store, uint32_t bytes, uint32_t fragments)
-{
-    uint32_t record = (64 + bytes + 63) & ~63u;
-    if (store->image_used + record > store->image_bytes ||
-        store->arena_used + memtable_batch_bytes(fragments) > store->arena_bytes)
-        store_next(store);
-    struct place place = {
-        .segment = store->segments[store->segment_count - 1],
-        .at = store->arena_used,
-        .payload_off = store->image_used + 64,
-    };
-    place.lsn = place.segment->image_lsn + store->image_used;
-    store->image_used += record;
-    store->arena_used += memtable_batch_bytes(fragments);
-    memtable_begin(place.segment, place.at, place.lsn);
-    store->visible = place.segment->image_lsn + store->image_used;
-    return place;
-}
-
-/* Links the batch as a writer and replay do: devices by the keys in the payload. */
-static struct place store_batch(struct store *store, const uint8_t *payload, uint32_t bytes)
-{
-    struct batch_view view;
-    batch_open(&view, payload, bytes);
-    struct place place = store_reserve(store, bytes, view.fragment_count);
-    memcpy(place.segment->image + place.payload_off, payload, bytes);
-    for (uint32_t f = 0; f < view.fragment_count; f++) {
-        struct batch_fragment fragment;
-        struct batch_group group;
-        uint32_t number, group_index, key_bytes;
-        const void *key;
-        batch_read_fragment(&view, f, &fragment);
-        batch_read_group(&view, fragment.group, &group);
-        batch_read_device(&view, fragment.device, &group_index, &key, &key_bytes);
-        assert_int_equal(devices_intern(store->devices, group.incarnation, key, key_bytes, &number),
-                         0);
-        memtable_link(place.segment, place.at, f, place.payload_off, &fragment, number);
-    }
-    return place;
-}
-
-static struct place store_delete(struct store *store, const struct batch_delete *delete_,
-                                 const struct batch_key *keys)
-{
-    uint32_t bytes = (uint32_t)batch_delete_bytes(delete_, keys);
-    struct place place = store_reserve(store, bytes, 1);
-    batch_encode_delete(place.segment->image + place.payload_off, delete_, keys);
-    memtable_link_delete(place.segment, place.at, place.payload_off, bytes);
-    return place;
-}
 
 /* ---- the model ---- */
 
@@ -280,7 +178,7 @@ static void free_tablet(const struct make_tablet *tablet)
     mem_free((void *)(uintptr_t)tablet->rows);
 }
 
-static struct place random_write(struct stream *stream, struct op *op)
+static struct store_place random_write(struct stream *stream, struct op *op)
 {
     struct make_tablet tablets[3];
     struct make_value keys[TABLES * DEVICES];
@@ -301,7 +199,7 @@ static struct place random_write(struct stream *stream, struct op *op)
     uint32_t bytes = make_batch(&batch, &payload);
     struct err_msg msg = {0};
     if (batch_check(payload, bytes, &msg) != 0) fail_msg("%s", msg.text);
-    struct place place = store_batch(&stream->store, payload, bytes);
+    struct store_place place = store_batch(&stream->store, payload, bytes);
     mem_free(payload);
     for (uint32_t g = 0; g < tablet_count; g++)
         free_tablet(&tablets[g]);
@@ -309,7 +207,7 @@ static struct place random_write(struct stream *stream, struct op *op)
     return place;
 }
 
-static struct place random_delete(struct stream *stream, struct op *op)
+static struct store_place random_delete(struct stream *stream, struct op *op)
 {
     uint32_t ids[COLUMNS + 1], id_count = 0, key_count = 0;
     struct batch_key keys[DEVICES];
@@ -344,7 +242,7 @@ static void random_op(struct stream *stream)
 {
     struct op *op = &stream->ops[stream->op_count++];
     if (below(stream, 16) == 0) store_next(&stream->store);
-    struct place place =
+    struct store_place place =
         below(stream, 4) == 0 ? random_delete(stream, op) : random_write(stream, op);
     op->lsn = place.lsn;
     op->is_void = below(stream, 8) == 0;
@@ -442,7 +340,7 @@ static void random_query(struct stream *stream)
     for (uint32_t i = 0; i < seen; i++)
         if (!stream->ops[i].is_void) model_apply(&stream->ops[i], table, device, rows);
     struct memtable_snapshot snapshot = {
-        .segments = (struct memtable_segment *const *)stream->store.segments,
+        .segments = stream->store.segments,
         .segment_count = stream->store.segment_count,
         .visible = seen == stream->op_count ? stream->store.visible : stream->ops[seen].lsn};
     struct memtable_scan *scan;
