@@ -127,9 +127,10 @@ struct memtable_query {
 /* Opens a scan: gathers the device's visible extents and the deletes that touch it. Key and wants
  * are borrowed for this call. A want whose type is not the column's is null in every row; one asked
  * for twice is answered twice. A delete covers the cells, or whole rows, of lower LSN in its range.
- * -ENOMEM. Thread: any; one scan belongs to one thread at a time. Memory: 48 bytes an extent of the
- * device in range, 48 a delete, 12 a want, and for each extent open at once what its columns that
- * are wanted need. */
+ * -ENOMEM. Thread: any; one scan belongs to one thread at a time. Memory: at most twice 48 bytes an
+ * extent of the device in range and as much a delete, 20 a want, 8 for each column of the widest
+ * tablet; and for each extent that is open at once, about 100 bytes and 16 to 32 for each of its
+ * columns that is wanted. */
 RF_NODISCARD int memtable_scan_open(const struct memtable_snapshot *snapshot,
                                     const struct memtable_query *query,
                                     struct memtable_scan **scan_out);

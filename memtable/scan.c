@@ -179,9 +179,10 @@ static int prepare_wants(struct memtable_scan *scan, const struct memtable_query
 static int prepare_deletes(struct memtable_scan *scan)
 {
     if (scan->delete_count == 0) return 0;
+    scan->covering = mem_zalloc_array(scan->delete_count, sizeof *scan->covering);
     scan->active = mem_zalloc_array(scan->delete_count, sizeof *scan->active);
     scan->cell_lsn = mem_zalloc_array((size_t)scan->want_count + 1, sizeof *scan->cell_lsn);
-    if (scan->active == NULL || scan->cell_lsn == NULL) return -ENOMEM;
+    if (scan->covering == NULL || scan->active == NULL || scan->cell_lsn == NULL) return -ENOMEM;
     qsort(scan->deletes, scan->delete_count, sizeof *scan->deletes,
           scan->descending ? deletes_by_to_down : deletes_by_from);
     return 0;
@@ -218,6 +219,7 @@ void memtable_scan_close(struct memtable_scan *scan)
     mem_free(scan->streams);
     mem_free(scan->unused);
     mem_free(scan->heap);
+    mem_free(scan->covering);
     mem_free(scan->active);
     mem_free(scan->cell_lsn);
     mem_free(scan->deletes);

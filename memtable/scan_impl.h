@@ -86,9 +86,10 @@ struct memtable_scan {
 
     struct scan_delete *deletes;
     uint32_t delete_count, delete_room, delete_next;
-    uint32_t *active; /* indices of deletes; room for all */
-    uint32_t active_count;
-    int64_t active_edge; /* where the first of them ends, in the scan's direction */
+    uint32_t *covering; /* a heap of deletes of whole rows; room for all */
+    uint32_t *active;   /* deletes of columns; room for all */
+    uint32_t covering_count, active_count;
+    int64_t active_edge; /* where the first of the active ends, in the scan's direction */
     uint64_t row_lsn;    /* rows below it are deleted here */
     uint64_t *cell_lsn;  /* a want: cells below it are deleted here */
 

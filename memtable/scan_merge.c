@@ -226,10 +226,56 @@ static int open_streams(struct memtable_scan *scan)
     return 0;
 }
 
-/* ---- deletes ---- */
+/* ---- deletes ----
+ *
+ * Those of whole rows that the scan has met stand in a heap, the newest first; one that has passed
+ * leaves it when it comes to the top. Those of columns stand in a list, which is gone through when
+ * the first of them ends. */
 
-static void raise_cell(struct memtable_scan *scan, const struct scan_delete *delete_)
+static bool has_passed(const struct memtable_scan *scan, const struct scan_delete *delete_,
+                       int64_t time)
 {
+    return scan->descending ? delete_->time_from > time : delete_->time_to < time;
+}
+
+static uint64_t covering_lsn(const struct memtable_scan *scan, uint32_t i)
+{
+    return scan->deletes[scan->covering[i]].lsn;
+}
+
+static void push_covering(struct memtable_scan *scan, uint32_t index)
+{
+    uint32_t i = scan->covering_count++;
+    for (; i > 0; i = (i - 1) / 2) {
+        if (covering_lsn(scan, (i - 1) / 2) >= scan->deletes[index].lsn) break;
+        scan->covering[i] = scan->covering[(i - 1) / 2];
+    }
+    scan->covering[i] = index;
+}
+
+static void pop_covering(struct memtable_scan *scan)
+{
+    uint32_t last = scan->covering[--scan->covering_count];
+    uint32_t i = 0, child;
+    for (; (child = 2 * i + 1) < scan->covering_count; i = child) {
+        if (child + 1 < scan->covering_count &&
+            covering_lsn(scan, child + 1) > covering_lsn(scan, child))
+            child++;
+        if (covering_lsn(scan, child) <= scan->deletes[last].lsn) break;
+        scan->covering[i] = scan->covering[child];
+    }
+    scan->covering[i] = last;
+}
+
+/* Notes a delete of columns as active, and what it covers. */
+static void add_active(struct memtable_scan *scan, uint32_t index)
+{
+    const struct scan_delete *delete_ = &scan->deletes[index];
+    int64_t edge = scan->descending ? delete_->time_from : delete_->time_to;
+    if (scan->active_count == 0 ||
+        (scan->descending ? edge > scan->active_edge : edge < scan->active_edge))
+        scan->active_edge = edge;
+    scan->active[scan->active_count++] = index;
     for (uint32_t c = 0; c < delete_->column_count; c++) {
         uint32_t id = delete_->columns[c];
         for (uint32_t s = first_sorted(scan, id); s < scan->want_count && scan->sorted[s].id == id;
@@ -240,53 +286,34 @@ static void raise_cell(struct memtable_scan *scan, const struct scan_delete *del
     }
 }
 
-static void add_active(struct memtable_scan *scan, uint32_t index)
+static void drop_passed(struct memtable_scan *scan, int64_t time)
 {
-    const struct scan_delete *delete_ = &scan->deletes[index];
-    int64_t edge = scan->descending ? delete_->time_from : delete_->time_to;
-    if (scan->active_count == 0 ||
-        (scan->descending ? edge > scan->active_edge : edge < scan->active_edge))
-        scan->active_edge = edge;
-    scan->active[scan->active_count++] = index;
-}
-
-/* Drops the active deletes that end before `time` is met; returns whether there were any. */
-static bool drop_passed(struct memtable_scan *scan, int64_t time)
-{
-    if (scan->active_count == 0 ||
-        (scan->descending ? scan->active_edge <= time : scan->active_edge >= time))
-        return false;
     uint32_t count = scan->active_count;
     scan->active_count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct scan_delete *delete_ = &scan->deletes[scan->active[i]];
-        if (scan->descending ? delete_->time_from <= time : delete_->time_to >= time)
+    memset(scan->cell_lsn, 0, scan->want_count * sizeof *scan->cell_lsn);
+    for (uint32_t i = 0; i < count; i++)
+        if (!has_passed(scan, &scan->deletes[scan->active[i]], time))
             add_active(scan, scan->active[i]); /* at or before place i */
-    }
-    return true;
 }
 
-/* Brings the active deletes to `time`, and what they cover with them. */
+/* Brings what is deleted to `time`. */
 static void sweep_deletes(struct memtable_scan *scan, int64_t time)
 {
-    bool changed = drop_passed(scan, time);
+    if (scan->active_count != 0 &&
+        (scan->descending ? scan->active_edge > time : scan->active_edge < time))
+        drop_passed(scan, time);
     for (; scan->delete_next < scan->delete_count; scan->delete_next++) {
         const struct scan_delete *delete_ = &scan->deletes[scan->delete_next];
         if (scan->descending ? delete_->time_to < time : delete_->time_from > time) break;
-        if (scan->descending ? delete_->time_from > time : delete_->time_to < time) continue;
-        add_active(scan, scan->delete_next);
-        changed = true;
+        if (has_passed(scan, delete_, time)) continue;
+        if (delete_->column_count == 0)
+            push_covering(scan, scan->delete_next);
+        else
+            add_active(scan, scan->delete_next);
     }
-    if (!changed) return;
-    scan->row_lsn = 0;
-    memset(scan->cell_lsn, 0, scan->want_count * sizeof *scan->cell_lsn);
-    for (uint32_t i = 0; i < scan->active_count; i++) {
-        const struct scan_delete *delete_ = &scan->deletes[scan->active[i]];
-        if (delete_->column_count != 0)
-            raise_cell(scan, delete_);
-        else if (delete_->lsn > scan->row_lsn)
-            scan->row_lsn = delete_->lsn;
-    }
+    while (scan->covering_count != 0 && has_passed(scan, &scan->deletes[scan->covering[0]], time))
+        pop_covering(scan);
+    scan->row_lsn = scan->covering_count != 0 ? covering_lsn(scan, 0) : 0;
 }
 
 /* Whether a later delete covers this column's cells of this lsn here, wanted or not. */

@@ -381,10 +381,383 @@ static void memtable_scan__random_streams__as_the_model(void **state)
     assert_int_equal(alloc_bytes_in_use(), heap_before);
 }
 
+/* ---- single points ---- */
+
+/* One tablet of one device with an INT64 column 100, an INT32 column 9 and a TEXT column 3. */
+struct small_row {
+    int64_t time;
+    int64_t value; /* INT64_MIN: null */
+    const char *text;
+};
+static struct store_place write_small(struct store *store, const char *key, uint32_t row_count,
+                                      const struct small_row *small)
+{
+    struct make_row *rows = mem_zalloc_array(row_count, sizeof *rows);
+    struct make_value *numbers = mem_zalloc_array(row_count, sizeof *numbers);
+    struct make_value *texts = mem_zalloc_array(row_count, sizeof *texts);
+    for (uint32_t r = 0; r < row_count; r++) {
+        rows[r] = (struct make_row){0, small[r].time};
+        if (small[r].value != INT64_MIN) numbers[r] = (struct make_value){&small[r].value, 8};
+        if (small[r].text != NULL)
+            texts[r] = (struct make_value){small[r].text, (uint32_t)strlen(small[r].text)};
+    }
+    const struct make_column columns[] = {{100, 2, numbers}, {3, 5, texts}};
+    const struct make_tablet tablet = {40, row_count, rows, 2, columns};
+    const struct make_value name = {key, (uint32_t)strlen(key)};
+    const struct make_batch batch = {0, 1, &tablet, INT64_MAX, 1, &name};
+    uint8_t *payload;
+    uint32_t bytes = make_batch(&batch, &payload);
+    struct store_place place = store_batch(store, payload, bytes);
+    mem_free(payload);
+    mem_free(rows);
+    mem_free(numbers);
+    mem_free(texts);
+    return place;
+}
+
+static const struct memtable_want small_wants[] = {{100, 2}, {3, 5}};
+
+static struct memtable_query query_small(const struct store *store, const char *key)
+{
+    struct memtable_query query = {.incarnation = 40,
+                                   .key = key,
+                                   .key_bytes = (uint32_t)strlen(key),
+                                   .wants = small_wants,
+                                   .want_count = 2,
+                                   .time_from = INT64_MIN,
+                                   .time_to = INT64_MAX};
+    query.device = devices_find(store->devices, 40, key, query.key_bytes);
+    assert_int_not_equal(query.device, UINT32_MAX);
+    return query;
+}
+
+/* Expects exactly these rows, each way. */
+static void expect_small(struct store *store, struct memtable_query query, uint32_t row_count,
+                         const struct small_row *small)
+{
+    struct memtable_snapshot snapshot = store_snapshot(store);
+    for (int down = 0; down < 2; down++) {
+        struct memtable_scan *scan;
+        int64_t time, value;
+        struct memtable_cell cells[2];
+        query.descending = down != 0;
+        assert_int_equal(memtable_scan_open(&snapshot, &query, &scan), 0);
+        for (uint32_t i = 0; i < row_count; i++) {
+            const struct small_row *row = &small[down != 0 ? row_count - 1 - i : i];
+            assert_int_equal(memtable_scan_next(scan, &time, cells, 1), 1);
+            assert_int_equal(time, row->time);
+            assert_int_equal(cells[0].data != NULL, row->value != INT64_MIN);
+            if (cells[0].data != NULL) {
+                memcpy(&value, cells[0].data, 8);
+                assert_int_equal(value, row->value);
+            }
+            assert_int_equal(cells[1].data != NULL, row->text != NULL);
+            if (row->text == NULL) continue;
+            assert_int_equal(cells[1].bytes, strlen(row->text));
+            assert_memory_equal(cells[1].data, row->text, cells[1].bytes);
+        }
+        assert_int_equal(memtable_scan_next(scan, &time, cells, 1), 0);
+        memtable_scan_close(scan);
+    }
+}
+
+static void memtable_scan__same_time_in_one_extent__later_row_wins_cell_by_cell(void **state)
+{
+    (void)state;
+    struct store store;
+    store_init(&store, 1 << 18, 1 << 16);
+    const struct small_row written[] = {
+        {5, 1, "old"}, {5, 2, NULL}, {5, INT64_MIN, ""}, {6, INT64_MIN, NULL}};
+    const struct small_row with[] = {{5, 2, ""}, {6, INT64_MIN, NULL}};
+    write_small(&store, "d", 4, written);
+    struct memtable_query query = query_small(&store, "d");
+    expect_small(&store, query, 1, with); /* tree model: a row of nulls is none */
+    query.rows_without_cells = true;
+    expect_small(&store, query, 2, with);
+    store_deinit(&store);
+}
+
+static void memtable_scan__deletes__by_order_range_column_and_device(void **state)
+{
+    (void)state;
+    struct store store;
+    static const uint32_t number_column[] = {100}, both[] = {3, 100};
+    const struct batch_key keys[] = {{"d", 1}, {"e", 1}};
+    const struct small_row rows[] = {{INT64_MIN, 1, "a"}, {0, 2, "b"}, {INT64_MAX, 3, "c"}};
+    struct batch_delete delete_ = {
+        .incarnation = 40, .device_count = 2, .time_from = 0, .time_to = 0};
+    store_init(&store, 1 << 18, 1 << 16);
+    write_small(&store, "d", 3, rows);
+    write_small(&store, "f", 3, rows);
+    struct memtable_query query = query_small(&store, "d");
+
+    /* A whole row; another device and another table keep theirs. */
+    struct store_place place = store_delete(&store, &delete_, keys);
+    const struct small_row without_zero[] = {rows[0], rows[2]};
+    expect_small(&store, query, 2, without_zero);
+    expect_small(&store, query_small(&store, "f"), 3, rows);
+    query.incarnation = 41;
+    expect_small(&store, query, 3, rows); /* another table's delete */
+    query.incarnation = 40;
+    /* Void, it counts no more. */
+    memtable_void(place.segment, place.at);
+    expect_small(&store, query, 3, rows);
+
+    /* A column, at both ends of time. */
+    delete_ = (struct batch_delete){.incarnation = 40,
+                                    .column_count = 1,
+                                    .columns = number_column,
+                                    .all_devices = true,
+                                    .time_from = INT64_MIN,
+                                    .time_to = INT64_MAX};
+    store_delete(&store, &delete_, NULL);
+    const struct small_row texts[] = {
+        {INT64_MIN, INT64_MIN, "a"}, {0, INT64_MIN, "b"}, {INT64_MAX, INT64_MIN, "c"}};
+    expect_small(&store, query, 3, texts);
+    /* What is written later is not covered. */
+    const struct small_row again = {0, 9, NULL}, after[] = {texts[0], {0, 9, "b"}, texts[2]};
+    write_small(&store, "d", 1, &again);
+    expect_small(&store, query, 3, after);
+    /* Every column: the row is gone in the tree model, and stays in the table model. */
+    delete_.column_count = 2;
+    delete_.columns = both;
+    delete_.time_from = delete_.time_to = INT64_MAX;
+    store_delete(&store, &delete_, NULL);
+    const struct small_row empty[] = {after[0], after[1], {INT64_MAX, INT64_MIN, NULL}};
+    expect_small(&store, query, 2, empty);
+    query.rows_without_cells = true;
+    expect_small(&store, query, 3, empty);
+    store_deinit(&store);
+}
+
+static void memtable_scan__column_not_asked_for__still_makes_the_row(void **state)
+{
+    (void)state;
+    struct store store;
+    static const struct memtable_want text[] = {{999, 2}, {3, 5}};
+    const struct small_row rows[] = {{1, 1, NULL}, {2, INT64_MIN, NULL}, {3, INT64_MIN, "x"}};
+    const struct small_row shown[] = {{1, INT64_MIN, NULL}, {3, INT64_MIN, "x"}};
+    store_init(&store, 1 << 18, 1 << 16);
+    write_small(&store, "d", 3, rows);
+    struct memtable_query query = query_small(&store, "d");
+    query.wants = text;
+    expect_small(&store, query, 2, shown);
+    /* Its cell deleted, it makes none. */
+    static const uint32_t number_column[] = {100};
+    const struct batch_delete delete_ = {.incarnation = 40,
+                                         .column_count = 1,
+                                         .columns = number_column,
+                                         .all_devices = true,
+                                         .time_to = 10};
+    store_delete(&store, &delete_, NULL);
+    expect_small(&store, query, 1, &shown[1]);
+    store_deinit(&store);
+}
+
+static void memtable_scan__no_wants__times_alone(void **state)
+{
+    (void)state;
+    struct store store;
+    const struct small_row rows[] = {{1, 1, NULL}, {2, INT64_MIN, NULL}, {3, INT64_MIN, "x"}};
+    int64_t times[4];
+    struct memtable_scan *scan;
+    store_init(&store, 1 << 18, 1 << 16);
+    write_small(&store, "d", 3, rows);
+    struct memtable_snapshot snapshot = store_snapshot(&store);
+    struct memtable_query query = query_small(&store, "d");
+    query.wants = NULL;
+    query.want_count = 0;
+    assert_int_equal(memtable_scan_open(&snapshot, &query, &scan), 0);
+    assert_int_equal(memtable_scan_next(scan, times, NULL, 4), 2);
+    assert_int_equal(times[1], 3);
+    memtable_scan_close(scan);
+    query.time_from = 2;
+    query.time_to = 1;
+    assert_int_equal(memtable_scan_open(&snapshot, &query, &scan), 0);
+    assert_int_equal(memtable_scan_next(scan, times, NULL, 4), 0);
+    memtable_scan_close(scan);
+    store_deinit(&store);
+}
+
+/* Overlapping extents, so that many streams are open; the k-th allocation fails. */
+static void memtable_scan__no_memory__enomem_and_no_row_lost(void **state)
+{
+    (void)state;
+    struct store store;
+    store_init(&store, 1 << 20, 1 << 18);
+    for (int64_t i = 0; i < 40; i++) {
+        const struct small_row rows[] = {{i, i, "a"}, {i + 100, i, "b"}};
+        write_small(&store, "d", 2, rows);
+    }
+    const struct batch_delete delete_ = {
+        .incarnation = 40, .all_devices = true, .time_from = 50, .time_to = 60};
+    store_delete(&store, &delete_, NULL);
+    struct memtable_snapshot snapshot = store_snapshot(&store);
+    struct memtable_query query = query_small(&store, "d");
+    int64_t before = alloc_bytes_in_use();
+    uint32_t failed_opens = 0, failed_calls = 0;
+    for (uint64_t k = 1; k < 200; k++) {
+        struct memtable_scan *scan;
+        struct memtable_cell cells[6];
+        int64_t times[3], next = 0, count;
+        alloc_fail_at(k);
+        int rc = memtable_scan_open(&snapshot, &query, &scan);
+        if (rc != 0) {
+            assert_int_equal(rc, -ENOMEM);
+            failed_opens++;
+            continue;
+        }
+        while ((count = memtable_scan_next(scan, times, cells, k % 2 == 0 ? 1 : 3)) != 0) {
+            if (count < 0) {
+                assert_int_equal(count, -ENOMEM);
+                failed_calls++;
+            }
+            for (int64_t i = 0; i < count; i++, next++)
+                assert_int_equal(times[i], next < 40 ? next : next + 60);
+        }
+        assert_int_equal(next, 80);
+        memtable_scan_close(scan);
+        alloc_fail_at(0);
+        assert_int_equal(alloc_bytes_in_use(), before);
+    }
+    alloc_fail_at(0);
+    printf("%u opens and %u calls without memory\n", failed_opens, failed_calls);
+    assert_true(failed_opens >= 5 && failed_calls >= 20);
+    store_deinit(&store);
+}
+
+/* ---- sizes and times ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define EXTENTS 100000u
+#else
+#define EXTENTS 1000000u
+#endif
+
+static const char *const orders[] = {"in order", "backwards", "shuffled", "one time"};
+
+static int64_t time_in_order(uint32_t order, uint32_t i)
+{
+    if (order == 0) return i;
+    if (order == 1) return (int64_t)EXTENTS - 1 - i;
+    if (order == 2) return (int64_t)((uint64_t)i * 387099731u % EXTENTS); /* a permutation */
+    return 5;
+}
+
+/* Every row an extent of its own. Returns the time that opening and reading it all took. */
+static uint64_t scan_all(const struct memtable_snapshot *snapshot,
+                         const struct memtable_query *query, uint32_t expected_rows)
+{
+    static int64_t times[1024];
+    static struct memtable_cell cells[2048];
+    struct memtable_scan *scan;
+    uint64_t began = now_ns();
+    uint32_t rows = 0;
+    int64_t count, sum = 0;
+    assert_int_equal(memtable_scan_open(snapshot, query, &scan), 0);
+    while ((count = memtable_scan_next(scan, times, cells, 1024)) > 0) {
+        for (int64_t i = 0; i < count; i++)
+            sum += cells[2 * i].data[0];
+        rows += (uint32_t)count;
+    }
+    assert_int_equal(count, 0);
+    memtable_scan_close(scan);
+    assert_int_equal(rows, expected_rows);
+    assert_true(sum > 0);
+    return now_ns() - began;
+}
+
+static void memtable_scan__a_million_extents__in_less_than_seconds(void **state)
+{
+    (void)state;
+    for (uint32_t order = 0; order < 4; order++) {
+        struct store store;
+        store_init(&store, 64u << 20, 16u << 20);
+        uint64_t linking = 0;
+        const struct small_row first = {0, 1, "x"};
+        write_small(&store, "d", 1, &first);
+        struct store_place model = {.segment = store.segments[0], .payload_off = 4096 + 64};
+        uint32_t bytes = store.image_used - 4096 - 64;
+        for (uint32_t i = 0; i < EXTENTS; i++) {
+            struct store_place place = store_reserve(&store, bytes, 1);
+            uint8_t *payload = place.segment->image + place.payload_off;
+            memcpy(payload, model.segment->image + model.payload_off, bytes);
+            struct batch_view view;
+            struct batch_group group;
+            struct batch_fragment fragment;
+            batch_open(&view, payload, bytes);
+            batch_read_group(&view, 0, &group);
+            int64_t time = time_in_order(order, i);
+            memcpy((uint8_t *)(uintptr_t)group.times, &time, sizeof time);
+            batch_read_fragment(&view, 0, &fragment);
+            fragment.time_min = fragment.time_max = time;
+            uint64_t began = now_ns();
+            memtable_link(place.segment, place.at, 0, place.payload_off, &fragment, 0);
+            linking += now_ns() - began;
+        }
+        struct memtable_snapshot snapshot = store_snapshot(&store);
+        struct memtable_query query = query_small(&store, "d");
+        uint32_t rows = order == 3 ? 2 : EXTENTS;
+        uint64_t up = scan_all(&snapshot, &query, rows);
+        query.descending = true;
+        uint64_t down = scan_all(&snapshot, &query, rows);
+        printf("%u extents of one row, %s: link %.0f ns each, scan %.0f ms, descending %.0f ms\n",
+               EXTENTS, orders[order], (double)linking / EXTENTS, (double)up / 1e6,
+               (double)down / 1e6);
+        /* Quadratic behaviour would take hours. */
+        assert_true(up < 20000000000u && down < 20000000000u);
+        store_deinit(&store);
+    }
+}
+
+/* Deletes that overlap, and ones that lie side by side: neither is looked at for every row. */
+static void memtable_scan__many_deletes__time_grows_with_their_number_alone(void **state)
+{
+    (void)state;
+    struct store store;
+    store_init(&store, 64u << 20, 16u << 20);
+    const uint32_t rows = 400000, deletes = 40000;
+    struct small_row *small = mem_zalloc_array(rows, sizeof *small);
+    for (uint32_t i = 0; i < rows; i++)
+        small[i] = (struct small_row){(int64_t)i, 1 + (int64_t)i % 100, "t"};
+    write_small(&store, "d", rows, small);
+    mem_free(small);
+    static const uint32_t text_column[] = {3};
+    for (uint32_t i = 0; i < deletes; i++) {
+        struct batch_delete delete_ = {.incarnation = 40,
+                                       .all_devices = true,
+                                       .column_count = i % 2,
+                                       .columns = text_column,
+                                       .time_from = 10 * (int64_t)i,
+                                       .time_to = i % 2 == 1 ? INT64_MAX : 10 * (int64_t)i};
+        store_delete(&store, &delete_, NULL);
+    }
+    struct memtable_snapshot snapshot = store_snapshot(&store);
+    struct memtable_query query = query_small(&store, "d");
+    uint64_t took = scan_all(&snapshot, &query, rows - deletes / 2);
+    printf("%u rows under %u deletes: %.0f ms\n", rows, deletes, (double)took / 1e6);
+    assert_true(took < 20000000000u);
+    store_deinit(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memtable_scan__random_streams__as_the_model),
+        cmocka_unit_test(memtable_scan__same_time_in_one_extent__later_row_wins_cell_by_cell),
+        cmocka_unit_test(memtable_scan__deletes__by_order_range_column_and_device),
+        cmocka_unit_test(memtable_scan__column_not_asked_for__still_makes_the_row),
+        cmocka_unit_test(memtable_scan__no_wants__times_alone),
+        cmocka_unit_test(memtable_scan__no_memory__enomem_and_no_row_lost),
+        cmocka_unit_test(memtable_scan__a_million_extents__in_less_than_seconds),
+        cmocka_unit_test(memtable_scan__many_deletes__time_grows_with_their_number_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
