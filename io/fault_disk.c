@@ -170,6 +170,8 @@ static void set_node(struct disk *disk, uint32_t id, struct disk_node *node)
 
 /* ---- changes of a file ---- */
 
+#define NO_OP UINT64_MAX /* of a change that no completion will ask for */
+
 static bool changes_meet(const struct change *a, const struct change *b)
 {
     if (a->is_size || b->is_size) return true;
@@ -300,6 +302,7 @@ static void truncated(struct disk *disk, const struct event *e, uint64_t index)
     add_change(node, done_end(node),
                (struct change){
                    .event = index,
+                   .op = NO_OP,
                    .state = CHANGE_DONE,
                    .done_order = disk->done_order++,
                    .is_size = true,
