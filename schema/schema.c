@@ -172,6 +172,10 @@ int64_t schema_table_ttl(const struct schema_table *t)
 {
     return atomic_load_explicit(&t->ttl, memory_order_relaxed);
 }
+uint32_t schema_table_tags(const struct schema_table *t)
+{
+    return atomic_load_explicit(&t->tag_count, memory_order_relaxed);
+}
 
 /* One word, so that nobody joins the beginning of one marker to the end of another. A reader whose
  * version lies before the last two changes of it may be told wrongly; such a reader is not decided:

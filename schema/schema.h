@@ -125,6 +125,8 @@ const struct schema_column *schema_find_series(const struct schema_table *table,
 const struct schema_column *schema_column_by_id(const struct schema *schema, uint32_t id);
 /* The table that a column id belongs to. */
 const struct schema_table *schema_table_of_column(const struct schema *schema, uint32_t id);
+/* TAG columns at the newest version. */
+uint32_t schema_table_tags(const struct schema_table *table);
 /* The i-th TAG column in order of creation (0..), or NULL at the end. */
 const struct schema_column *schema_tag(const struct schema_table *table, uint32_t i,
                                        uint64_t version);
