@@ -9,13 +9,14 @@
 
 enum lock_rank {
     LOCK_RANK_NONE,
-    LOCK_RANK_API,     /* handle open and close */
-    LOCK_RANK_PLANE,   /* the plane's request queue */
-    LOCK_RANK_ENGINE,  /* scratch pools, device registration */
-    LOCK_RANK_SCHEMA,  /* growth of the schema tables */
-    LOCK_RANK_WAL,     /* segment preparation */
-    LOCK_RANK_WAITERS, /* a lane's queue of waiting writers */
-    LOCK_RANK_IO,      /* the POSIX back end's queue, the fault double */
+    LOCK_RANK_API,      /* handle open and close */
+    LOCK_RANK_PLANE,    /* the plane's request queue */
+    LOCK_RANK_ENGINE,   /* scratch pools, device registration */
+    LOCK_RANK_SCHEMA,   /* growth of the schema tables */
+    LOCK_RANK_WAL,      /* segment preparation, trim */
+    LOCK_RANK_MANIFEST, /* replacing the manifest */
+    LOCK_RANK_WAITERS,  /* a lane's queue of waiting writers */
+    LOCK_RANK_IO,       /* the POSIX back end's queue, the fault double */
     LOCK_RANK_LOG,
 };
 

@@ -1,0 +1,153 @@
+/* Deletes: one record a region, which names the devices that match now, or all of the table. */
+#include "engine/scan.h"
+
+struct delete_job {
+    struct engine *e;
+    const struct rf_delete_options *o;
+    struct rf_error *error;
+    struct scan_target target;
+    uint64_t view;
+    struct batch_key *keys; /* by key, as the devices */
+    uint32_t *regions;      /* of each key */
+    uint32_t key_count;
+    bool all; /* no filter: every device of the table, later born ones of older records included */
+    uint32_t *ids;
+};
+
+static int collect(struct delete_job *j)
+{
+    uint32_t *numbers = NULL, count = 0;
+    j->all = !j->target.tree && j->o->tag_count == 0;
+    if (j->all) return 0;
+    int rc = scan_target_devices(&j->target, j->e, &numbers, &count);
+    if (rc != 0) return rc;
+    j->keys = mem_zalloc_array(count + 1, sizeof *j->keys);
+    j->regions = mem_zalloc_array(count + 1, sizeof *j->regions);
+    if (j->keys == NULL || j->regions == NULL) {
+        mem_free(numbers);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t incarnation;
+        struct batch_key *k = &j->keys[j->key_count];
+        devices_key(j->e->devices, numbers[i], &incarnation, &k->data, &k->bytes);
+        j->regions[j->key_count++] = engine_region(j->e, k->data, k->bytes);
+    }
+    mem_free(numbers);
+    return 0;
+}
+
+static int prepare(struct delete_job *j)
+{
+    struct lease_look look = lease_look(j->e->o.words, j->e->o.clock);
+    if (!look.live) return -RFE_LEASE_FENCED_RETRY;
+    j->view = look.view;
+    struct scan_names names = {.table = j->o->table,
+                               .device = j->o->device,
+                               .tags = j->o->tags,
+                               .tag_count = j->o->tag_count,
+                               .columns = j->o->columns,
+                               .column_count = j->o->column_count};
+    int rc = scan_target_init(&j->target, j->e, &names, view_version(j->view), j->error);
+    if (rc != 0) return rc;
+    if (schema_table_is_marked(j->target.table, view_version(j->view)))
+        return engine_fail(j->error, -RFE_SEMANTIC_ERROR, RF_NONE, RF_NONE, RF_NONE,
+                           "\"%s\" is being dropped", schema_table_name(j->target.table));
+    j->ids = mem_zalloc_array(j->target.want_count + 1, sizeof *j->ids);
+    if (j->ids == NULL) return -ENOMEM;
+    for (uint32_t i = 0; i < j->target.want_count; i++)
+        j->ids[i] = j->target.wants[i].id;
+    return collect(j);
+}
+
+/* Appends one record; its answer. */
+static int append(struct delete_job *j, const struct batch_delete *d, const struct batch_key *keys,
+                  int64_t deadline)
+{
+    struct engine *e = j->e;
+    struct op *op = op_acquire(e);
+    if (op == NULL)
+        return engine_fail(j->error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
+                           "as many batches are under way as the log has slots");
+    op->start_ns = mono_ns();
+    op->rows = op->points = 0;
+    struct reserve_want want = {.lane = e->o.dir->manifest.region_lane[d->region],
+                                .payload_bytes = batch_delete_bytes(d, keys),
+                                .arena_bytes = memtable_batch_bytes(1),
+                                .view = j->view,
+                                .deadline_mono_ns = deadline};
+    op->bytes = want.payload_bytes;
+    struct wal_reservation r;
+    int rc =
+        want.payload_bytes == 0 ? -RFE_ENTRY_TOO_LARGE : engine_reserve(e, &want, op, j->error, &r);
+    if (rc != 0) {
+        op_release(op);
+        return rc;
+    }
+    memtable_begin(r.image->owner, r.arena_at, r.lsn);
+    if (!lease_check(e->o.words, e->o.clock, j->view)) {
+        memtable_void(r.image->owner, r.arena_at);
+        wal_publish_void(e->lane[want.lane], &r);
+        op_release(op);
+        return -RFE_LEASE_FENCED_RETRY;
+    }
+    batch_encode_delete(r.payload, d, keys);
+    memtable_link_delete(r.image->owner, r.arena_at, (uint32_t)(r.payload - r.image->base),
+                         r.payload_bytes);
+    wal_publish(e->lane[want.lane], &r, WAL_RECORD_DELETE);
+    return op_wait(op);
+}
+
+/* The record of one region: all devices, or those of the keys that lie in it. */
+static int delete_in_region(struct delete_job *j, uint32_t region, int64_t deadline)
+{
+    struct batch_delete d = {.region = region,
+                             .incarnation = j->target.incarnation,
+                             .column_count = j->o->columns != NULL ? j->target.want_count : 0,
+                             .columns = j->ids,
+                             .all_devices = j->all,
+                             .time_from = j->o->time_from,
+                             .time_to = j->o->time_to};
+    if (j->all) return append(j, &d, NULL, deadline);
+    struct batch_key *keys = mem_zalloc_array(j->key_count + 1, sizeof *keys);
+    if (keys == NULL) return -ENOMEM;
+    for (uint32_t i = 0; i < j->key_count; i++)
+        if (j->regions[i] == region) keys[d.device_count++] = j->keys[i];
+    int rc = d.device_count == 0 ? 0 : append(j, &d, keys, deadline);
+    mem_free(keys);
+    return rc;
+}
+
+static int try_delete(struct delete_job *j, int64_t deadline)
+{
+    int rc = prepare(j);
+    for (uint32_t region = 0; region < j->e->regions && rc == 0; region++)
+        rc = delete_in_region(j, region, deadline);
+    mem_free(j->ids);
+    mem_free(j->keys);
+    mem_free(j->regions);
+    scan_target_deinit(&j->target);
+    return rc;
+}
+
+int engine_delete(struct engine *e, const struct rf_delete_options *o, struct rf_error *error)
+{
+    if (e->o.read_only)
+        return engine_fail(error, -RFE_READ_ONLY, RF_NONE, RF_NONE, RF_NONE, "opened read-only");
+    if (o->size < sizeof *o || (o->column_count > 0) != (o->columns != NULL) ||
+        (o->tag_count > 0 && o->tags == NULL))
+        return engine_fail(error, -EINVAL, RF_NONE, RF_NONE, RF_NONE,
+                           "use rf_delete_options_init; counts and arrays must fit");
+    int64_t deadline = deadline_after(e->o.write_wait_ns);
+    for (;;) {
+        struct delete_job j = {.e = e, .o = o, .error = error};
+        if (error != NULL) error->code = 0;
+        int rc = try_delete(&j, deadline);
+        bool again = (rc == -RFE_LEASE_FENCED_RETRY && engine_wait_live(e, deadline)) ||
+                     (rc == -RFE_SCHEMA_CHANGED && mono_ns() < deadline);
+        if (again) continue;
+        if (rc != 0 && error != NULL && error->code == 0)
+            return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
+        return rc;
+    }
+}

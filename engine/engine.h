@@ -1,0 +1,133 @@
+/* The engine: tablets in, rows out, between the schema above and the log below.
+ *
+ *   tablet.c   what a tablet is, checked in full and looked up at one version of the schema
+ *   order.c    rows by device, then time; runs of one device and partition
+ *   apply.c    lease check, copy, link, fragment by fragment; rollback
+ *   write.c    the write path as a whole, waits and retries; ops.c what is under way
+ *   decide.c   what the lane asks when it decides
+ *   scan.c     snapshots, cursors, rows by device key, then time
+ *   delete.c   deletes as records
+ *   replay.c   from the log back to the memtable
+ *
+ * It never sees the plane: columns that are missing are asked for through a hook. The structs of
+ * the public header are its own words for tablets, scans and errors.
+ *
+ * Threads  every call: any, unless it says otherwise. */
+#ifndef RF_ENGINE_ENGINE_H
+#define RF_ENGINE_ENGINE_H
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "io/io.h"
+#include "lease/view.h"
+#include "ringfence/ringfence.h"
+#include "schema/schema.h"
+#include "wal/dir.h"
+#include "wal/lane.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+
+/* What a tablet needs that the schema does not have: one entry a table and device. */
+struct engine_column_want {
+    const char *name;
+    size_t name_bytes;
+    uint8_t type;
+    uint8_t category;
+};
+struct engine_want {
+    const char *table;
+    size_t table_bytes;
+    bool tree;
+    const void *key; /* tree: whose series */
+    size_t key_bytes;
+    const struct engine_column_want *columns;
+    uint32_t column_count;
+};
+
+struct engine_hooks {
+    void *ctx;
+    /* Makes what is missing; returns once it is committed and published, or an error with msg. The
+     * one place where a writer waits for the plane. */
+    int (*create)(void *ctx, const struct engine_want *wants, uint32_t n, int64_t wait_ns,
+                  struct err_msg *msg);
+    /* The highest version of metadata that was ever obeyed, for the manifest. */
+    uint64_t (*version)(void *ctx);
+};
+
+struct engine_options {
+    struct wal_dir *dir; /* open, locked; its files become the lanes' */
+    struct schema *schema;
+    const struct lease_words *words;
+    const struct clock *clock;
+    const struct log *log;
+    enum wal_mode mode;
+    enum io_backend backend;
+    bool buffered;
+    bool auto_create;
+    bool stages;
+    bool read_only;
+    uint32_t depth;
+    uint64_t memory_bytes;
+    uint64_t log_bytes_max; /* 0: as many segments as memory_bytes holds */
+    int64_t write_wait_ns;
+    int64_t durable_wait_ns;
+    struct engine_hooks hooks;
+};
+
+/* Replays the lanes and starts them. Errors of wal/replay.h; -RFE_WRONG_CATALOG. */
+RF_NODISCARD int engine_open(const struct engine_options *options, struct engine **engine_out,
+                             struct err_msg *msg);
+int engine_close(struct engine *engine, bool abandon);
+RF_NODISCARD int engine_wait_prepared(struct engine *engine);
+
+/* A tree path "root.db.d1": the database and the device's key in it. */
+struct tree_path {
+    const char *database;
+    size_t database_bytes;
+    const char *key;
+    size_t key_bytes;
+};
+/* False: not of the form root.name.name[.name...]. */
+bool tree_path_split(const char *device, struct tree_path *path_out);
+
+/* See rf_write_batch, rf_write_async. */
+RF_NODISCARD int engine_write(struct engine *engine, const struct rf_tablet *tablets, uint32_t n,
+                              struct rf_error *error);
+
+struct engine_queue;
+RF_NODISCARD int engine_queue_open(struct engine *engine, struct engine_queue **queue_out);
+void engine_queue_close(struct engine_queue *queue);
+RF_NODISCARD int engine_write_async(struct engine_queue *queue, const struct rf_tablet *tablets,
+                                    uint32_t n, int64_t wait_ns, void (*done)(void *user, int code),
+                                    void *user, struct rf_error *error);
+int engine_completions(struct engine_queue *queue, struct rf_completion *out, uint32_t max,
+                       int64_t timeout_ns);
+int engine_queue_eventfd(struct engine_queue *queue);
+uint32_t engine_queue_in_flight(const struct engine_queue *queue);
+
+struct engine_cursor;
+RF_NODISCARD int engine_scan_open(struct engine *engine, const struct rf_scan_options *options,
+                                  struct engine_cursor **cursor_out, struct rf_error *error);
+RF_NODISCARD int engine_scan_next(struct engine_cursor *cursor, struct rf_tablet *rows_out);
+void engine_scan_close(struct engine_cursor *cursor);
+RF_NODISCARD int engine_count(struct engine *engine, const struct rf_scan_options *options,
+                              uint64_t *rows_out, struct rf_error *error);
+
+RF_NODISCARD int engine_delete(struct engine *engine, const struct rf_delete_options *options,
+                               struct rf_error *error);
+
+RF_NODISCARD int engine_flush(struct engine *engine);
+RF_NODISCARD int engine_trim(struct engine *engine, const struct rf_trim_options *options,
+                             uint64_t *position_out);
+RF_NODISCARD int engine_resume(struct engine *engine, struct err_msg *msg);
+
+/* Asked by the plane until true; see plane.h. */
+bool engine_view_is_closed(struct engine *engine, uint64_t view);
+
+/* Fills what the engine knows; the rest is left alone. */
+void engine_stats(struct engine *engine, struct rf_stats *stats);
+
+#endif

@@ -1,0 +1,235 @@
+/* Inside the engine. */
+#ifndef RF_ENGINE_ENGINE_IMPL_H
+#define RF_ENGINE_ENGINE_IMPL_H
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/hist.h"
+#include "base/lock.h"
+#include "base/thread.h"
+#include "engine/engine.h"
+#include "engine/pins.h"
+#include "engine/scratch.h"
+#include "memtable/batch.h"
+#include "memtable/memtable.h"
+#include "wal/record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define ENGINE_MAGIC UINT64_C(0x52464e47494e4531)
+
+/* Stages of the write path, as rf_stage_name() names them. */
+enum stage {
+    STAGE_VALIDATE,
+    STAGE_ORDER,
+    STAGE_SPLIT,
+    STAGE_RESERVE,
+    STAGE_LEASE,
+    STAGE_COPY,
+    STAGE_CHECKSUM,
+    STAGE_PUBLISH,
+    STAGE_QUEUE,
+    STAGE_SUBMIT,
+    STAGE_DEVICE,
+    STAGE_DECIDE,
+    STAGE_VISIBLE,
+    STAGE_WAKE,
+};
+
+struct engine_queue;
+
+/* A batch under way: made before it is reserved, given back when it is answered. */
+enum op_state { OP_WAITING, OP_DONE, OP_ABANDONED };
+struct op {
+    struct wal_ticket ticket; /* first: a ticket is its op */
+    struct engine *engine;
+    struct op *next;            /* free list, or the queue's completions */
+    _Atomic uint32_t state;     /* futex of a blocking writer */
+    struct engine_queue *queue; /* NULL: blocking */
+    void (*done)(void *user, int code);
+    void *user;
+    int code;
+    uint64_t rows, points, bytes;
+    int64_t start_ns;
+    int64_t publish_ns;
+};
+
+struct engine_totals {
+    _Atomic uint64_t batches, rows, points, bytes, rejected, fenced, unknown;
+};
+
+struct engine {
+    uint64_t magic;
+    struct engine_options o;
+    struct devices *devices;
+    uint32_t lanes;
+    struct wal_lane *lane[WAL_LANES_MAX];
+    uint64_t segment_bytes;
+    int64_t partition_interval;
+    uint32_t regions;
+    struct lock manifest_lock;
+    struct pins pins;
+    struct scratch_pool scratches;
+    struct spin ops_lock;
+    struct op *ops_free;
+    struct op *ops_all; /* one block */
+    struct engine_totals totals;
+    struct spin hist_lock;
+    struct hist write_hist;
+    struct hist *stage_hist; /* RF_STAGES, or NULL: off */
+    uint64_t replayed_batches, replayed_bytes, discarded_records, replay_ns;
+    uint64_t dropped_batches; /* of tables that are gone */
+    bool opened_clean;
+};
+
+/* ---- errors ---- */
+
+/* Fills error (may be NULL) and returns code. column, row: RF_NONE when none. */
+__attribute__((format(printf, 6, 7))) int engine_fail(struct rf_error *error, int code,
+                                                      uint32_t tablet, uint32_t column,
+                                                      uint32_t row, const char *fmt, ...);
+
+/* ---- tablets (tablet.c) ---- */
+
+struct tablet_column {
+    const struct rf_column *in;
+    uint32_t index; /* in the tablet */
+    uint32_t id;
+    uint8_t type;
+    uint8_t width;       /* bytes a value; 0: variable */
+    uint8_t flags;       /* BATCH_COLUMN_* */
+    uint32_t bytes_done; /* variable: bytes copied so far */
+    uint32_t value_bytes;
+};
+
+struct tablet_device {
+    const uint8_t *key;
+    uint32_t key_bytes;
+    uint32_t number; /* the engine's */
+    uint32_t group;
+    uint32_t rows;
+};
+
+struct tablet_group {
+    const struct rf_tablet *in;
+    const struct schema_table *table;
+    const struct rf_column *tags[SCHEMA_TAGS_MAX]; /* by tag_index; NULL: not in the tablet */
+    uint32_t tag_count;
+    const uint8_t *tree_key;
+    uint32_t tree_key_bytes;
+    struct tablet_column *columns;
+    uint32_t column_count;
+    uint32_t device_first, device_count;
+    uint32_t *row_device; /* NULL: one device; index from device_first */
+    uint32_t *order;      /* NULL: as the tablet has them */
+    uint32_t fragment_first, fragment_count;
+    uint64_t points;
+};
+
+/* A batch on its way from tablets to a record. All memory is the scratch's. */
+struct prepared {
+    struct engine *engine;
+    struct scratch *scratch;
+    struct rf_error *error;
+    uint64_t view;
+    uint64_t version;
+    struct tablet_group *groups;
+    uint32_t group_count;
+    struct tablet_device *devices;
+    uint32_t device_count, device_room;
+    struct batch_fragment *fragments;
+    uint32_t fragment_count, fragment_room;
+    struct batch_plan plan;
+    uint64_t payload_bytes;
+    uint32_t region;
+    uint64_t rows, points;
+    int64_t stage_ns[STAGE_WAKE + 1]; /* durations; with stages only */
+};
+
+/* Checks the tablets in full and looks them up at p->version. What is missing and may be created is
+ * left in *wants_out (scratch; n > 0): the answer is 0 and p is not usable then. */
+RF_NODISCARD int tablets_check(struct prepared *p, const struct rf_tablet *tablets, uint32_t n,
+                               struct engine_want **wants_out, uint32_t *want_count_out);
+/* Appends one TAG value to a key: length + 1 in two bytes (0: null), then the bytes. */
+static inline uint32_t key_put(uint8_t *key, const void *value, uint32_t bytes)
+{
+    store_u16(key, (uint16_t)(bytes + 1));
+    if (bytes != 0) memcpy(key + 2, value, bytes);
+    return 2 + bytes;
+}
+
+/* ---- order (order.c) ---- */
+
+/* Devices, order of rows, fragments, of every group; interns the devices. */
+RF_NODISCARD int tablets_order(struct prepared *p);
+/* The layout: p->plan and p->payload_bytes. -RFE_ENTRY_TOO_LARGE. */
+RF_NODISCARD int tablets_plan(struct prepared *p);
+static inline int64_t partition_of(int64_t time, int64_t interval)
+{
+    int64_t q = time / interval;
+    return q - (time % interval < 0); /* floor; can't overflow: |q| shrinks, or interval is 1 */
+}
+uint32_t engine_region(const struct engine *e, const void *key, uint32_t key_bytes);
+
+/* ---- apply (apply.c) ---- */
+
+/* Fragment by fragment: lease check, copy, link. 0, or -RFE_LEASE_FENCED_RETRY with everything
+ * rolled back (the node is void; the caller publishes a void record). */
+RF_NODISCARD int tablets_apply(struct prepared *p, const struct wal_reservation *r);
+
+/* ---- ops (ops.c) ---- */
+
+RF_NODISCARD int ops_create(struct engine *e);
+void ops_destroy(struct engine *e);
+/* NULL when all are in use: as a full log. */
+struct op *op_acquire(struct engine *e);
+void op_release(struct op *op);
+/* Waits for a blocking op, then gives it back. Its code, or -RFE_UNKNOWN past the wait. */
+int op_wait(struct op *op);
+/* The ticket's done(). */
+void op_done(struct wal_ticket *ticket);
+void engine_queue_push(struct engine_queue *queue, struct op *op);
+
+/* Everything from the tablets to the published record (write.c). op is the caller's again when it
+ * fails; else its answer comes. 536 and a schema that changed under way are tried again up to the
+ * deadline. */
+RF_NODISCARD int engine_begin(struct engine *e, struct op *op, const struct rf_tablet *tablets,
+                              uint32_t n, int64_t deadline_mono_ns, struct rf_error *error);
+
+/* ---- hooks of the lanes (decide.c) ---- */
+
+struct wal_hooks engine_lane_hooks(struct engine *e);
+
+/* Waits until the lease is live, or until deadline. False: it is not. */
+bool engine_wait_live(struct engine *e, int64_t deadline_mono_ns);
+
+/* Reserves in a lane within the wait, asking for the lease at each wake-up. Errors: 606, 611, 536,
+ * 620, latched, closing. */
+struct reserve_want {
+    uint32_t lane;
+    uint64_t payload_bytes;
+    uint32_t arena_bytes;
+    uint64_t view;
+    int64_t deadline_mono_ns;
+};
+RF_NODISCARD int engine_reserve(struct engine *e, const struct reserve_want *want, struct op *op,
+                                struct rf_error *error, struct wal_reservation *out);
+
+static inline int64_t mono_ns(void)
+{
+    return clock_read_ns(CLOCK_MONOTONIC);
+}
+static inline int64_t deadline_after(int64_t wait_ns)
+{
+    int64_t now = mono_ns();
+    return wait_ns < 0 || wait_ns > INT64_MAX - now ? INT64_MAX : now + wait_ns;
+}
+
+/* replay.c */
+RF_NODISCARD int engine_replay(struct engine *e, struct err_msg *msg);
+
+#endif

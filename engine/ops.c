@@ -1,0 +1,270 @@
+/* What is under way: one op a batch, from before its reservation to its answer. All are made at
+ * open, so that writing allocates nothing. A blocking writer that stops waiting abandons its op;
+ * the lane gives it back then. */
+#include "engine/engine_impl.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int ops_create(struct engine *e)
+{
+    size_t n = (size_t)e->lanes * WAL_LANE_SLOTS;
+    e->ops_all = mem_zalloc_array(n, sizeof *e->ops_all);
+    if (e->ops_all == NULL) return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct op *op = &e->ops_all[i];
+        op->engine = e;
+        op->ticket.done = op_done;
+        op->next = e->ops_free;
+        e->ops_free = op;
+    }
+    return 0;
+}
+
+void ops_destroy(struct engine *e)
+{
+    mem_free(e->ops_all);
+}
+
+struct op *op_acquire(struct engine *e)
+{
+    spin_acquire(&e->ops_lock);
+    struct op *op = e->ops_free;
+    if (op != NULL) e->ops_free = op->next;
+    spin_release(&e->ops_lock);
+    if (op == NULL) return NULL;
+    op->next = NULL;
+    op->queue = NULL;
+    atomic_store_explicit(&op->state, OP_WAITING, memory_order_relaxed);
+    return op;
+}
+
+void op_release(struct op *op)
+{
+    struct engine *e = op->engine;
+    spin_acquire(&e->ops_lock);
+    op->next = e->ops_free;
+    e->ops_free = op;
+    spin_release(&e->ops_lock);
+}
+
+/* ---- counting ---- */
+
+static void add(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static void count_stages(struct engine *e, const struct op *op)
+{
+    const struct wal_ticket *t = &op->ticket;
+    if (e->stage_hist == NULL || t->decided_mono_ns == 0) return;
+    int64_t submit = t->submit_mono_ns > op->publish_ns ? t->submit_mono_ns : op->publish_ns;
+    int64_t durable = t->durable_mono_ns > submit ? t->durable_mono_ns : submit;
+    int64_t decided = t->decided_mono_ns > durable ? t->decided_mono_ns : durable;
+    hist_add(&e->stage_hist[STAGE_QUEUE], (uint64_t)(submit - op->publish_ns));
+    hist_add(&e->stage_hist[STAGE_DEVICE], (uint64_t)(durable - submit));
+    hist_add(&e->stage_hist[STAGE_DECIDE], (uint64_t)(decided - durable));
+    hist_add(&e->stage_hist[STAGE_VISIBLE], (uint64_t)(mono_ns() - decided));
+}
+
+static void count(struct engine *e, const struct op *op)
+{
+    if (op->code == 0) {
+        add(&e->totals.batches, 1);
+        add(&e->totals.rows, op->rows);
+        add(&e->totals.points, op->points);
+        add(&e->totals.bytes, op->bytes);
+    } else if (op->code == -RFE_LEASE_FENCED_RETRY) {
+        add(&e->totals.fenced, 1);
+    } else if (op->code == -RFE_WAL_ERROR) {
+        add(&e->totals.unknown, 1);
+    }
+    int64_t took = mono_ns() - op->start_ns;
+    spin_acquire(&e->hist_lock);
+    hist_add(&e->write_hist, took > 0 ? (uint64_t)took : 0);
+    count_stages(e, op);
+    spin_release(&e->hist_lock);
+}
+
+/* ---- the answer ---- */
+
+void op_done(struct wal_ticket *ticket)
+{
+    struct op *op = (struct op *)ticket;
+    op->code = ticket->code;
+    count(op->engine, op);
+    if (op->queue != NULL) {
+        engine_queue_push(op->queue, op);
+        return;
+    }
+    /* Acquire and release: the waiter reads code after it sees DONE; we see that it has left. Once
+     * DONE is stored the op may be reused: only its address is used below, which stays mapped. */
+    uint32_t was = atomic_exchange_explicit(&op->state, OP_DONE, memory_order_acq_rel);
+    if (was == OP_ABANDONED)
+        op_release(op);
+    else
+        futex_wake_one(&op->state);
+}
+
+int op_wait(struct op *op)
+{
+    int64_t deadline = deadline_after(op->engine->o.durable_wait_ns);
+    for (;;) {
+        if (atomic_load_explicit(&op->state, memory_order_acquire) == OP_DONE) break;
+        int64_t left = deadline == INT64_MAX ? -1 : deadline - mono_ns();
+        if (deadline != INT64_MAX && left <= 0) {
+            uint32_t waiting = OP_WAITING;
+            if (atomic_compare_exchange_strong(&op->state, &waiting, OP_ABANDONED)) {
+                add(&op->engine->totals.unknown, 1);
+                return -RFE_UNKNOWN;
+            }
+            break;
+        }
+        (void)futex_wait(&op->state, OP_WAITING, left);
+    }
+    int code = op->code;
+    op_release(op);
+    return code;
+}
+
+/* ---- queues of asynchronous writes ---- */
+
+struct engine_queue {
+    struct engine *engine;
+    int eventfd;
+    uint32_t in_flight; /* owner's thread: begun and not collected */
+    struct spin lock;
+    struct op *head, **tail; /* answered, in order */
+};
+
+int engine_queue_open(struct engine *e, struct engine_queue **queue_out)
+{
+    struct engine_queue *q = mem_zalloc(sizeof *q);
+    if (q == NULL) return -ENOMEM;
+    q->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (q->eventfd < 0) {
+        int rc = -errno;
+        mem_free(q);
+        return rc;
+    }
+    q->engine = e;
+    q->tail = &q->head;
+    *queue_out = q;
+    return 0;
+}
+
+void engine_queue_push(struct engine_queue *q, struct op *op)
+{
+    op->next = NULL;
+    spin_acquire(&q->lock);
+    bool first = q->head == NULL;
+    *q->tail = op;
+    q->tail = &op->next;
+    /* One wake-up for a run of answers. Inside the lock: once it is let go, the owner may collect
+     * this op, close the queue and free it. Nothing blocks: the descriptor does not. */
+    if (first) {
+        uint64_t one = 1;
+        ssize_t n = write(q->eventfd, &one, sizeof one);
+        (void)n; /* full means readable already */
+    }
+    spin_release(&q->lock);
+}
+
+static struct op *pop(struct engine_queue *q)
+{
+    spin_acquire(&q->lock);
+    struct op *op = q->head;
+    if (op != NULL) {
+        q->head = op->next;
+        if (q->head == NULL) q->tail = &q->head;
+    }
+    if (q->head == NULL && op != NULL) {
+        uint64_t value;
+        ssize_t n = read(q->eventfd, &value, sizeof value); /* nothing waits: not readable */
+        (void)n;
+    }
+    spin_release(&q->lock);
+    return op;
+}
+
+static bool wait_readable(struct engine_queue *q, int64_t deadline)
+{
+    int64_t left = deadline == INT64_MAX ? 1000000000 : deadline - mono_ns();
+    if (left <= 0) return false;
+    struct pollfd p = {.fd = q->eventfd, .events = POLLIN};
+    struct timespec t = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+    (void)ppoll(&p, 1, &t, NULL);
+    return true;
+}
+
+int engine_completions(struct engine_queue *q, struct rf_completion *out, uint32_t max,
+                       int64_t timeout_ms)
+{
+    int64_t deadline =
+        timeout_ms < 0
+            ? INT64_MAX
+            : deadline_after(timeout_ms > INT64_MAX / 1000000 ? INT64_MAX : timeout_ms * 1000000);
+    uint32_t n = 0;
+    while (n < max) {
+        struct op *op = pop(q);
+        if (op == NULL) {
+            if (n > 0 || q->in_flight == 0 || timeout_ms == 0 || !wait_readable(q, deadline)) break;
+            continue;
+        }
+        struct rf_completion c = {.user = op->user, .code = op->code};
+        void (*done)(void *user, int code) = op->done;
+        op_release(op);
+        q->in_flight--;
+        if (out != NULL) out[n] = c;
+        n++;
+        if (done != NULL) done(c.user, c.code);
+    }
+    return (int)n;
+}
+
+int engine_queue_eventfd(struct engine_queue *q)
+{
+    return q->eventfd;
+}
+
+uint32_t engine_queue_in_flight(const struct engine_queue *q)
+{
+    return q->in_flight;
+}
+
+void engine_queue_close(struct engine_queue *q)
+{
+    while (q->in_flight > 0) {
+        struct op *op = pop(q);
+        if (op == NULL) {
+            (void)wait_readable(q, INT64_MAX);
+            continue;
+        }
+        op_release(op);
+        q->in_flight--;
+    }
+    (void)close(q->eventfd);
+    mem_free(q);
+}
+
+int engine_write_async(struct engine_queue *q, const struct rf_tablet *tablets, uint32_t n,
+                       int64_t wait_ns, void (*done)(void *user, int code), void *user,
+                       struct rf_error *error)
+{
+    struct op *op = op_acquire(q->engine);
+    if (op == NULL)
+        return engine_fail(error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
+                           "as many batches are under way as the log has slots");
+    op->queue = q;
+    op->done = done;
+    op->user = user;
+    int rc = engine_begin(q->engine, op, tablets, n, deadline_after(wait_ns), error);
+    if (rc != 0) {
+        op_release(op);
+        return rc;
+    }
+    q->in_flight++;
+    return 0;
+}

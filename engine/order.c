@@ -1,0 +1,357 @@
+/* From tablets to runs: which device each row is of, the rows' order by device and time, the
+ * fragments, and the layout of the record. */
+#include "engine/engine_impl.h"
+
+/* ---- devices ---- */
+
+static int device_add(struct prepared *p, uint32_t group, const uint8_t *key, uint32_t key_bytes)
+{
+    if (p->device_count == p->device_room) {
+        uint32_t room = p->device_room == 0 ? 64 : 2 * p->device_room;
+        struct tablet_device *d = scratch_array(p->scratch, room, sizeof *d);
+        if (d == NULL) return -ENOMEM;
+        if (p->device_count > 0) memcpy(d, p->devices, p->device_count * sizeof *d);
+        p->devices = d;
+        p->device_room = room;
+    }
+    struct tablet_device *d = &p->devices[p->device_count];
+    *d = (struct tablet_device){.key = key, .key_bytes = key_bytes, .group = group};
+    uint64_t incarnation = schema_table_incarnation(p->groups[group].table);
+    int rc = devices_intern(p->engine->devices, incarnation, key, key_bytes, &d->number);
+    if (rc != 0) return rc;
+    p->device_count++;
+    return 0;
+}
+
+static bool tag_is_null(const struct rf_column *tag, uint32_t row)
+{
+    return tag == NULL || tag->offsets == NULL ||
+           (tag->nulls != NULL && (tag->nulls[row / 8] >> (row % 8) & 1));
+}
+
+/* The row's key into out (SCHEMA_KEY_BYTES_MAX + 2 bytes a tag); UINT32_MAX: too long. */
+static uint32_t key_of_row(const struct tablet_group *g, uint32_t row, uint8_t *out)
+{
+    uint32_t bytes = 0, end = 0; /* end: behind the last tag that is not null */
+    for (uint32_t i = 0; i < g->tag_count; i++) {
+        const struct rf_column *tag = g->tags[i];
+        if (tag_is_null(tag, row)) {
+            store_u16(out + bytes, 0);
+            bytes += 2;
+            continue;
+        }
+        uint32_t n = tag->offsets[row + 1] - tag->offsets[row];
+        if (bytes + 2 + (uint64_t)n > SCHEMA_KEY_BYTES_MAX) return UINT32_MAX;
+        const uint8_t *value = (const uint8_t *)tag->values;
+        bytes += key_put(out + bytes, n > 0 ? value + tag->offsets[row] : NULL, n);
+        end = bytes;
+    }
+    return end;
+}
+
+static bool same_tags(const struct tablet_group *g, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < g->tag_count; i++) {
+        const struct rf_column *tag = g->tags[i];
+        bool null = tag_is_null(tag, a);
+        if (null != tag_is_null(tag, b)) return false;
+        if (null) continue;
+        uint32_t n = tag->offsets[a + 1] - tag->offsets[a];
+        if (n != tag->offsets[b + 1] - tag->offsets[b]) return false;
+        const uint8_t *v = tag->values;
+        if (n > 0 && memcmp(v + tag->offsets[a], v + tag->offsets[b], n) != 0) return false;
+    }
+    return true;
+}
+
+/* Devices of one group by key: open-addressed, index from device_first + 1; 0 is empty. */
+struct device_set {
+    uint32_t *slot;
+    uint32_t slots;
+};
+
+static int set_grow(struct prepared *p, const struct tablet_group *g, struct device_set *set)
+{
+    uint32_t slots = set->slots == 0 ? 64 : 4 * set->slots;
+    uint32_t *slot = scratch_array(p->scratch, slots, sizeof *slot);
+    if (slot == NULL) return -ENOMEM;
+    memset(slot, 0, slots * sizeof *slot);
+    for (uint32_t i = 0; i < g->device_count; i++) {
+        const struct tablet_device *d = &p->devices[g->device_first + i];
+        uint32_t at = (uint32_t)hash64(d->key, d->key_bytes, 0) & (slots - 1);
+        while (slot[at] != 0)
+            at = (at + 1) & (slots - 1);
+        slot[at] = i + 1;
+    }
+    *set = (struct device_set){.slot = slot, .slots = slots};
+    return 0;
+}
+
+/* Finds the key's device in the group or adds it; *index_out from device_first. */
+static int set_find(struct prepared *p, uint32_t group, struct device_set *set, const uint8_t *key,
+                    uint32_t key_bytes, uint32_t *index_out)
+{
+    struct tablet_group *g = &p->groups[group];
+    if (2 * g->device_count >= set->slots) {
+        int rc = set_grow(p, g, set);
+        if (rc != 0) return rc;
+    }
+    uint32_t at = (uint32_t)hash64(key, key_bytes, 0) & (set->slots - 1);
+    for (; set->slot[at] != 0; at = (at + 1) & (set->slots - 1)) {
+        const struct tablet_device *d = &p->devices[g->device_first + set->slot[at] - 1];
+        if (d->key_bytes != key_bytes || memcmp(d->key, key, key_bytes) != 0) continue;
+        *index_out = set->slot[at] - 1;
+        return 0;
+    }
+    uint8_t *copy = scratch_alloc(p->scratch, key_bytes);
+    if (copy == NULL) return -ENOMEM;
+    memcpy(copy, key, key_bytes);
+    int rc = device_add(p, group, copy, key_bytes);
+    if (rc != 0) return rc;
+    set->slot[at] = ++g->device_count;
+    *index_out = g->device_count - 1;
+    return 0;
+}
+
+static int key_too_long(struct prepared *p, uint32_t group, uint32_t row)
+{
+    return engine_fail(p->error, -RFE_LIMIT, group, RF_NONE, row,
+                       "row %" PRIu32 ": its tags take more than %d bytes", row,
+                       SCHEMA_KEY_BYTES_MAX);
+}
+
+static int devices_of_rows(struct prepared *p, uint32_t group)
+{
+    struct tablet_group *g = &p->groups[group];
+    uint8_t key[SCHEMA_KEY_BYTES_MAX + 2 * SCHEMA_TAGS_MAX];
+    struct device_set set = {.slots = 0};
+    uint32_t rows = g->in->rows, index = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        if (r > 0 && same_tags(g, r, r - 1)) {
+            if (g->row_device != NULL) g->row_device[r] = index;
+            continue;
+        }
+        uint32_t bytes = key_of_row(g, r, key);
+        if (bytes == UINT32_MAX) return key_too_long(p, group, r);
+        int rc = set_find(p, group, &set, key, bytes, &index);
+        if (rc != 0) return rc;
+        if (r > 0 && g->row_device == NULL) { /* the first row of a second device */
+            g->row_device = scratch_array(p->scratch, rows, sizeof *g->row_device);
+            if (g->row_device == NULL) return -ENOMEM;
+            memset(g->row_device, 0, r * sizeof *g->row_device);
+        }
+        if (g->row_device != NULL) g->row_device[r] = index;
+    }
+    return 0;
+}
+
+static int find_devices(struct prepared *p, uint32_t group)
+{
+    struct tablet_group *g = &p->groups[group];
+    g->device_first = p->device_count;
+    if (g->tag_count > 0) return devices_of_rows(p, group);
+    g->device_count = 1;
+    return device_add(p, group, g->tree_key, g->tree_key_bytes);
+}
+
+/* ---- order of rows ---- */
+
+static bool in_order(const struct tablet_group *g)
+{
+    const int64_t *t = g->in->times;
+    const uint32_t *d = g->row_device;
+    uint32_t rows = g->in->rows;
+    if (d == NULL) {
+        for (uint32_t r = 1; r < rows; r++)
+            if (t[r] < t[r - 1]) return false;
+        return true;
+    }
+    for (uint32_t r = 1; r < rows; r++)
+        if (d[r] < d[r - 1] || (d[r] == d[r - 1] && t[r] < t[r - 1])) return false;
+    return true;
+}
+
+/* Stable merge sort of row numbers by time; tmp as large as order. */
+static void sort_run(uint32_t *order, uint32_t n, const int64_t *times, uint32_t *tmp)
+{
+    bool sorted = true;
+    for (uint32_t i = 1; i < n && sorted; i++)
+        sorted = times[order[i]] >= times[order[i - 1]];
+    if (sorted) return;
+    uint32_t *from = order, *to = tmp;
+    for (uint32_t width = 1; width < n; width *= 2) {
+        for (uint32_t at = 0; at < n; at += 2 * width) {
+            uint32_t mid = at + width < n ? at + width : n;
+            uint32_t end = mid + width < n ? mid + width : n;
+            uint32_t i = at, j = mid, k = at;
+            while (i < mid && j < end)
+                to[k++] = times[from[j]] < times[from[i]] ? from[j++] : from[i++];
+            while (i < mid)
+                to[k++] = from[i++];
+            while (j < end)
+                to[k++] = from[j++];
+        }
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != order) memcpy(order, from, n * sizeof *order);
+}
+
+static int order_rows(struct prepared *p, uint32_t group)
+{
+    struct tablet_group *g = &p->groups[group];
+    uint32_t rows = g->in->rows, devices = g->device_count;
+    if (in_order(g)) return 0;
+    uint32_t *tmp = scratch_array(p->scratch, rows, sizeof *tmp);
+    uint32_t *start = scratch_array(p->scratch, (size_t)devices + 1, sizeof *start);
+    g->order = scratch_array(p->scratch, rows, sizeof *g->order);
+    if (g->order == NULL || tmp == NULL || start == NULL) return -ENOMEM;
+    memset(start, 0, ((size_t)devices + 1) * sizeof *start);
+    for (uint32_t r = 0; r < rows; r++)
+        start[(g->row_device != NULL ? g->row_device[r] : 0) + 1]++;
+    for (uint32_t d = 0; d < devices; d++)
+        start[d + 1] += start[d];
+    for (uint32_t r = 0; r < rows; r++) /* a stable counting sort by device */
+        g->order[start[g->row_device != NULL ? g->row_device[r] : 0]++] = r;
+    for (uint32_t d = 0, at = 0; d < devices; at = start[d++]) /* start[d] is now d's end */
+        sort_run(g->order + at, start[d] - at, g->in->times, tmp);
+    return 0;
+}
+
+/* ---- fragments ---- */
+
+static int fragment_add(struct prepared *p, const struct batch_fragment *f)
+{
+    if (p->fragment_count == p->fragment_room) {
+        uint32_t room = p->fragment_room == 0 ? 64 : 2 * p->fragment_room;
+        struct batch_fragment *all = scratch_array(p->scratch, room, sizeof *all);
+        if (all == NULL) return -ENOMEM;
+        if (p->fragment_count > 0) memcpy(all, p->fragments, p->fragment_count * sizeof *all);
+        p->fragments = all;
+        p->fragment_room = room;
+    }
+    p->fragments[p->fragment_count++] = *f;
+    return 0;
+}
+
+static inline uint32_t row_at(const struct tablet_group *g, uint32_t i)
+{
+    return g->order != NULL ? g->order[i] : i;
+}
+
+/* The last time of a partition. */
+static int64_t partition_last(int64_t partition, int64_t interval)
+{
+    int64_t next;
+    if (__builtin_add_overflow(partition, 1, &next) ||
+        __builtin_mul_overflow(next, interval, &next))
+        return INT64_MAX;
+    return next - 1;
+}
+
+static int split(struct prepared *p, uint32_t group)
+{
+    struct tablet_group *g = &p->groups[group];
+    const int64_t *times = g->in->times;
+    int64_t interval = p->engine->partition_interval;
+    g->fragment_first = p->fragment_count;
+    for (uint32_t i = 0; i < g->in->rows;) {
+        uint32_t row = row_at(g, i);
+        uint32_t device = g->row_device != NULL ? g->row_device[row] : 0;
+        struct batch_fragment f = {.group = group,
+                                   .device = g->device_first + device,
+                                   .row_first = i,
+                                   .partition = partition_of(times[row], interval),
+                                   .time_min = times[row]};
+        int64_t last = partition_last(f.partition, interval);
+        for (; i < g->in->rows; i++) {
+            row = row_at(g, i);
+            if (times[row] > last || (g->row_device != NULL && g->row_device[row] != device)) break;
+            f.time_max = times[row];
+        }
+        f.rows = i - f.row_first;
+        int rc = fragment_add(p, &f);
+        if (rc != 0) return rc;
+    }
+    g->fragment_count = p->fragment_count - g->fragment_first;
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+uint32_t engine_region(const struct engine *e, const void *key, uint32_t key_bytes)
+{
+    return e->regions == 1 ? 0 : (uint32_t)(hash64(key, key_bytes, 1) % e->regions);
+}
+
+static int check_region(struct prepared *p)
+{
+    p->region = engine_region(p->engine, p->devices[0].key, p->devices[0].key_bytes);
+    for (uint32_t i = 1; i < p->device_count && p->engine->regions > 1; i++) {
+        const struct tablet_device *d = &p->devices[i];
+        if (engine_region(p->engine, d->key, d->key_bytes) != p->region)
+            return engine_fail(p->error, -RFE_SPANS_REGIONS, d->group, RF_NONE, RF_NONE,
+                               "the batch's devices lie in more than one of %" PRIu32
+                               " regions: split it by device",
+                               p->engine->regions);
+    }
+    return 0;
+}
+
+int tablets_order(struct prepared *p)
+{
+    int64_t began = p->engine->stage_hist != NULL ? mono_ns() : 0;
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        int rc = find_devices(p, i);
+        if (rc == 0) rc = order_rows(p, i);
+        if (rc != 0) return rc;
+    }
+    int64_t ordered = p->engine->stage_hist != NULL ? mono_ns() : 0;
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        int rc = split(p, i);
+        if (rc != 0) return rc;
+    }
+    int rc = check_region(p);
+    if (p->engine->stage_hist != NULL) {
+        p->stage_ns[STAGE_ORDER] = ordered - began;
+        p->stage_ns[STAGE_SPLIT] = mono_ns() - ordered;
+    }
+    return rc;
+}
+
+int tablets_plan(struct prepared *p)
+{
+    struct batch_plan *plan = &p->plan;
+    *plan = (struct batch_plan){.region = p->region,
+                                .group_count = p->group_count,
+                                .device_count = p->device_count,
+                                .fragment_count = p->fragment_count};
+    plan->groups = scratch_array(p->scratch, p->group_count, sizeof *plan->groups);
+    if (plan->groups == NULL) return -ENOMEM;
+    for (uint32_t i = 0; i < p->device_count; i++)
+        plan->key_bytes += p->devices[i].key_bytes;
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        struct tablet_group *g = &p->groups[i];
+        struct batch_column_plan *columns =
+            scratch_array(p->scratch, g->column_count, sizeof *columns);
+        if (columns == NULL) return -ENOMEM;
+        for (uint32_t c = 0; c < g->column_count; c++)
+            columns[c] = (struct batch_column_plan){.id = g->columns[c].id,
+                                                    .type = g->columns[c].type,
+                                                    .flags = g->columns[c].flags,
+                                                    .value_bytes = g->columns[c].value_bytes};
+        plan->groups[i] = (struct batch_group_plan){
+            .incarnation = schema_table_incarnation(g->table),
+            .rows = g->in->rows,
+            .column_count = g->column_count,
+            .columns = columns,
+            .fragment_count = g->fragment_count,
+        };
+    }
+    p->payload_bytes = batch_plan(plan);
+    if (p->payload_bytes == 0 || p->payload_bytes > UINT32_MAX - 4096)
+        return engine_fail(p->error, -RFE_ENTRY_TOO_LARGE, RF_NONE, RF_NONE, RF_NONE,
+                           "the batch would take more than 4 GiB");
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* Cursors: a snapshot, the devices that match, and one chunk of rows at a time. */
+#ifndef RF_ENGINE_SCAN_H
+#define RF_ENGINE_SCAN_H
+
+#include "engine/engine_impl.h"
+
+#define SCAN_SEGMENTS_MAX 4096u
+#define SCAN_CHUNK_ROWS   1024u
+#define SCAN_CHUNK_CELLS  65536u
+
+/* What is asked for, resolved at one version. */
+struct scan_target {
+    const struct schema_table *table;
+    bool tree;
+    uint64_t incarnation;
+    uint8_t key[SCHEMA_KEY_BYTES_MAX]; /* tree: the device's */
+    uint32_t key_bytes;
+    struct memtable_want *wants; /* owned */
+    const char **want_names;     /* owned array; names are the schema's */
+    uint32_t want_count, want_room;
+    const char *tag_names[SCHEMA_TAGS_MAX]; /* the schema's */
+    uint32_t tag_count;
+    bool tag_filtered[SCHEMA_TAGS_MAX];
+    struct {
+        bool null;
+        uint8_t *value; /* owned */
+        uint32_t bytes;
+    } filter[SCHEMA_TAGS_MAX];
+};
+
+/* Resolves table or device, columns and filters. Names of columns NULL: all fields. Deinit it
+ * whatever the answer. Errors as rf_scan_open. */
+struct scan_names {
+    const char *table;
+    const char *device;
+    const struct rf_tag_filter *tags;
+    uint32_t tag_count;
+    const char *const *columns;
+    uint32_t column_count;
+};
+RF_NODISCARD int scan_target_init(struct scan_target *t, struct engine *e,
+                                  const struct scan_names *names, uint64_t version,
+                                  struct rf_error *error);
+void scan_target_deinit(struct scan_target *t);
+/* Whether what was resolved at `then` holds at `now`. */
+bool scan_target_fits(const struct scan_target *t, uint64_t then, uint64_t now);
+/* The devices of the target that exist now and pass the filters, by key; the caller's to free. */
+RF_NODISCARD int scan_target_devices(const struct scan_target *t, struct engine *e,
+                                     uint32_t **numbers_out, uint32_t *count_out);
+/* A tag's value in a device's key; false: null. */
+bool scan_key_tag(const void *key, uint32_t key_bytes, uint32_t tag_index,
+                  const uint8_t **value_out, uint32_t *bytes_out);
+
+/* Rows in columns, lent until the next fill. */
+struct scan_chunk {
+    uint32_t rows_max;
+    int64_t *times;
+    struct memtable_cell *cells; /* rows_max * want_count */
+    struct rf_column *columns;   /* tags, then wants */
+    uint8_t *nulls;              /* a bitmap of rows_max bits a column */
+    uint32_t *offsets;           /* rows_max + 1 a column */
+    uint8_t *values;             /* 8 * rows_max a want */
+    uint8_t *bytes;              /* of variable values; grows */
+    size_t bytes_room;
+};
+RF_NODISCARD int scan_chunk_init(struct scan_chunk *c, const struct scan_target *t);
+void scan_chunk_deinit(struct scan_chunk *c);
+/* Turns the first n rows of times and cells into rows_out, for the device with this key. */
+RF_NODISCARD int scan_chunk_fill(struct scan_chunk *c, const struct scan_target *t, const void *key,
+                                 uint32_t key_bytes, uint32_t n, struct rf_tablet *rows_out);
+
+#endif

@@ -1,0 +1,212 @@
+/* The write path as a whole: token, check, order, reserve, apply, publish, wait; and what is tried
+ * again within the caller's wait (a lapsed lease, a log without room, a schema that changed). */
+#include "engine/engine_impl.h"
+
+/* ---- the lease ---- */
+
+bool engine_wait_live(struct engine *e, int64_t deadline)
+{
+    int64_t nap_ns = 200000;
+    while (!lease_look(e->o.words, e->o.clock).live) {
+        int64_t left = deadline - mono_ns();
+        if (left <= 0) return false;
+        int64_t ns = left < nap_ns ? left : nap_ns;
+        struct timespec t = {.tv_nsec = ns};
+        nanosleep(&t, NULL);
+        if (nap_ns < 5000000) nap_ns *= 2;
+    }
+    return true;
+}
+
+struct keep_on {
+    struct engine *e;
+    uint64_t view;
+};
+
+/* Asked while waiting for room: is the token still of the present epoch, and the lease live? */
+static bool still_live(void *ctx)
+{
+    struct keep_on *k = ctx;
+    return lease_check(k->e->o.words, k->e->o.clock, k->view);
+}
+
+static void count_one(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+int engine_reserve(struct engine *e, const struct reserve_want *w, struct op *op,
+                   struct rf_error *error, struct wal_reservation *out)
+{
+    struct keep_on k = {.e = e, .view = w->view};
+    int rc = wal_reserve_wait(e->lane[w->lane], (uint32_t)w->payload_bytes, w->arena_bytes, w->view,
+                              &op->ticket, w->deadline_mono_ns, still_live, &k, out);
+    switch (rc) {
+    case 0: return 0;
+    case -ECANCELED: return -RFE_LEASE_FENCED_RETRY;
+    case -ETIMEDOUT:
+        count_one(&e->totals.rejected);
+        return engine_fail(error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
+                           "lane %" PRIu32 ": no room in the log for %" PRIu64
+                           " bytes within the wait: trim it, or give it more segments",
+                           w->lane, w->payload_bytes);
+    case -RFE_DISK_FULL:
+        count_one(&e->totals.rejected);
+        return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE,
+                           "lane %" PRIu32 ": the disk is full, no further segment could be made",
+                           w->lane);
+    case -RFE_ENTRY_TOO_LARGE:
+        return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE,
+                           "the batch takes %" PRIu64 " bytes, more than a segment of %" PRIu64
+                           " holds: split it",
+                           w->payload_bytes, e->segment_bytes);
+    default:
+        return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "lane %" PRIu32 ": %s", w->lane,
+                           err_text(rc));
+    }
+}
+
+/* ---- one try ---- */
+
+/* Looks the tablets up in the token's version; what is missing is made and the token taken anew. */
+static int check_and_create(struct prepared *p, const struct rf_tablet *tablets, uint32_t n,
+                            int64_t deadline)
+{
+    struct engine *e = p->engine;
+    for (;;) {
+        struct lease_look look = lease_look(e->o.words, e->o.clock);
+        if (!look.live) return -RFE_LEASE_FENCED_RETRY;
+        p->view = look.view;
+        p->version = view_version(look.view);
+        p->rows = p->points = 0;
+        struct engine_want *wants;
+        uint32_t want_count;
+        int rc = tablets_check(p, tablets, n, &wants, &want_count);
+        if (rc != 0 || want_count == 0) return rc;
+        struct err_msg msg = {.code = 0};
+        int64_t left = deadline - mono_ns();
+        if (left <= 0) left = 0;
+        rc = e->o.hooks.create(e->o.hooks.ctx, wants, want_count, left, &msg);
+        if (rc == -RFE_LEASE_FENCED) return -RFE_LEASE_FENCED_RETRY;
+        if (rc != 0)
+            return engine_fail(p->error, rc, RF_NONE, RF_NONE, RF_NONE, "%s",
+                               msg.code != 0 ? msg.text : err_text(rc));
+        scratch_reset(p->scratch);
+    }
+}
+
+static void record_stages(struct engine *e, const struct prepared *p)
+{
+    if (e->stage_hist == NULL) return;
+    spin_acquire(&e->hist_lock);
+    for (int i = 0; i <= STAGE_PUBLISH; i++)
+        hist_add(&e->stage_hist[i], p->stage_ns[i] > 0 ? (uint64_t)p->stage_ns[i] : 0);
+    spin_release(&e->hist_lock);
+}
+
+/* Reserve, apply, publish. */
+static int append(struct prepared *p, struct op *op, int64_t deadline)
+{
+    struct engine *e = p->engine;
+    bool timed = e->stage_hist != NULL;
+    int64_t t0 = timed ? mono_ns() : 0;
+    struct reserve_want want = {
+        .lane = e->o.dir->manifest.region_lane[p->region],
+        .payload_bytes = p->payload_bytes,
+        .arena_bytes = memtable_batch_bytes(p->fragment_count),
+        .view = p->view,
+        .deadline_mono_ns = deadline,
+    };
+    struct wal_reservation r;
+    int rc = engine_reserve(e, &want, op, p->error, &r);
+    if (rc != 0) return rc;
+    if (timed) p->stage_ns[STAGE_RESERVE] = mono_ns() - t0;
+    op->rows = p->rows;
+    op->points = p->points;
+    op->bytes = p->payload_bytes;
+    rc = tablets_apply(p, &r);
+    if (rc != 0) {
+        wal_publish_void(e->lane[want.lane], &r);
+        return rc;
+    }
+    int64_t t1 = timed ? mono_ns() : 0;
+    op->publish_ns = t1;
+    wal_publish(e->lane[want.lane], &r, WAL_RECORD_DATA);
+    /* From here on the op may be answered and reused: p alone is ours. Checksum and publishing are
+     * one call of the lane's, told together. */
+    if (timed) p->stage_ns[STAGE_CHECKSUM] = mono_ns() - t1;
+    record_stages(e, p);
+    return 0;
+}
+
+static int try_once(struct prepared *p, struct op *op, const struct rf_tablet *tablets, uint32_t n,
+                    int64_t deadline)
+{
+    bool timed = p->engine->stage_hist != NULL;
+    int64_t began = timed ? mono_ns() : 0;
+    int rc = check_and_create(p, tablets, n, deadline);
+    if (timed) p->stage_ns[STAGE_VALIDATE] = mono_ns() - began;
+    if (rc == 0) rc = tablets_order(p);
+    if (rc == 0) rc = tablets_plan(p);
+    if (rc == 0) rc = append(p, op, deadline);
+    if (rc == -ENOMEM) return engine_fail(p->error, rc, RF_NONE, RF_NONE, RF_NONE, "out of memory");
+    return rc;
+}
+
+/* ---- with retries ---- */
+
+int engine_begin(struct engine *e, struct op *op, const struct rf_tablet *tablets, uint32_t n,
+                 int64_t deadline, struct rf_error *error)
+{
+    if (e->o.read_only)
+        return engine_fail(error, -RFE_READ_ONLY, RF_NONE, RF_NONE, RF_NONE, "opened read-only");
+    struct scratch *scratch = scratch_acquire(&e->scratches);
+    if (scratch == NULL)
+        return engine_fail(error, -ENOMEM, RF_NONE, RF_NONE, RF_NONE, "out of memory");
+    op->start_ns = mono_ns();
+    int rc;
+    do {
+        scratch_reset(scratch);
+        struct prepared p = {.engine = e, .scratch = scratch, .error = error};
+        rc = try_once(&p, op, tablets, n, deadline);
+        if (rc != -RFE_LEASE_FENCED_RETRY) break;
+    } while (engine_wait_live(e, deadline));
+    scratch_release(&e->scratches, scratch);
+    if (rc == -RFE_LEASE_FENCED_RETRY) {
+        count_one(&e->totals.fenced);
+        return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
+    }
+    return rc;
+}
+
+/* Whether an answered op is worth another try: nothing of it is stored. */
+static bool again(int code)
+{
+    return code == -RFE_LEASE_FENCED_RETRY || code == -RFE_SCHEMA_CHANGED;
+}
+
+static int answer_text(struct rf_error *error, int rc)
+{
+    return rc == 0 ? 0 : engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
+}
+
+int engine_write(struct engine *e, const struct rf_tablet *tablets, uint32_t n,
+                 struct rf_error *error)
+{
+    int64_t deadline = deadline_after(e->o.write_wait_ns);
+    for (;;) {
+        struct op *op = op_acquire(e);
+        if (op == NULL)
+            return engine_fail(error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
+                               "as many batches are under way as the log has slots");
+        int rc = engine_begin(e, op, tablets, n, deadline, error);
+        if (rc != 0) {
+            op_release(op);
+            return rc;
+        }
+        rc = op_wait(op);
+        if (!again(rc) || mono_ns() >= deadline) return answer_text(error, rc);
+        if (rc == -RFE_LEASE_FENCED_RETRY && !engine_wait_live(e, deadline))
+            return answer_text(error, rc);
+    }
+}
