@@ -31,10 +31,10 @@ struct backend {
     bool is_double;
     uint64_t seed; /* of the double */
 };
-static struct backend uring = {"uring", IO_BACKEND_URING};
-static struct backend posix = {"posix", IO_BACKEND_POSIX};
-static struct backend in_order = {"fault", IO_BACKEND_AUTO, .is_double = true, .seed = 0};
-static struct backend by_seed = {"fault", IO_BACKEND_AUTO, .is_double = true, .seed = 1};
+static struct backend uring = {.name = "uring", .choice = IO_BACKEND_URING};
+static struct backend posix = {.name = "posix", .choice = IO_BACKEND_POSIX};
+static struct backend in_order = {.name = "fault", .is_double = true, .seed = 0};
+static struct backend by_seed = {.name = "fault", .is_double = true, .seed = 1};
 
 struct fixture {
     const struct backend *backend;
