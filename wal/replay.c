@@ -165,12 +165,8 @@ static int hand_out(const struct wal_replay_options *o, const struct wal_verdict
     struct wal_cursor c;
     struct wal_record_head h;
     const uint8_t *payload = NULL;
-    wal_cursor_init(&c, in);
-    /* Payloads were verified by the verdict; a record at or behind its end that only its payload
-     * had kept out must not slip in here. */
-    while (wal_cursor_lsn(&c) < result->verdict.end_lsn &&
-           wal_cursor_next(&c, false, &h, &payload) == WAL_STEP_RECORD) {
-        if (h.lsn >= result->verdict.end_lsn) break;
+    wal_cursor_init_judged(&c, in, &result->verdict);
+    while (wal_cursor_next(&c, &h, &payload) == WAL_STEP_RECORD) {
         if (!wal_record_is_batch(h.type)) continue;
         if (wal_void_has(&result->verdict.void_set, h.lsn)) {
             result->voided++;

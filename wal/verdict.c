@@ -40,8 +40,17 @@ void wal_cursor_init(struct wal_cursor *c, const struct wal_verdict_input *in)
 {
     CHECK(in->count > 0 && in->block_bytes % WAL_RECORD_ALIGN == 0);
     CHECK(in->segment_bytes % in->block_bytes == 0 && in->segment_bytes >= 4 * in->block_bytes);
+    memset(c, 0, sizeof *c);
     c->in = in;
     enter_segment(c, 0);
+}
+
+void wal_cursor_init_judged(struct wal_cursor *c, const struct wal_verdict_input *in,
+                            const struct wal_verdict *v)
+{
+    CHECK(v->kind == WAL_VERDICT_CLEAN || v->kind == WAL_VERDICT_CUT);
+    wal_cursor_init(c, in);
+    c->judged = v;
 }
 
 /* A header at a place of the image, and whether its record lies inside the segment. */
@@ -89,68 +98,74 @@ static bool cut_complete(const struct cut_pair *pair)
     return pair->whole[0] && pair->whole[1] && pair->salt[0] == pair->salt[1];
 }
 
-/* Looks at one position. Returns true when *step_out is the answer, false when the cursor has moved
- * over a segment's end or a cut and must look again. */
-static bool look(struct wal_cursor *c, bool check_payload, struct wal_record_head *h,
-                 const uint8_t **payload, enum wal_step *step_out)
+/* Whether the record whose header is at the cursor is whole. Payloads of a judged log were verified
+ * once; there the verdict says where a record was none and a cut took its place. */
+static bool is_whole(const struct wal_cursor *c, enum wal_record_state s,
+                     const struct wal_record_head *h, const uint8_t *payload)
+{
+    if (s != WAL_RECORD_VALID || h->type == WAL_RECORD_CUT) return false;
+    const struct wal_verdict *v = c->judged;
+    if (v == NULL) return wal_payload_whole(h, payload, c->salt);
+    return c->cuts_passed == v->cut_count || v->cut_lsns[c->cuts_passed] != h->lsn;
+}
+
+enum look { LOOK_RECORD, LOOK_END, LOOK_NEWER, LOOK_CORRUPT, LOOK_MOVED, LOOK_CUT };
+
+/* Looks at one position. For LOOK_MOVED and LOOK_CUT the cursor has gone over a segment's end or a
+ * pair of cut records, and must look again. */
+static enum look look(struct wal_cursor *c, struct wal_record_head *h, const uint8_t **payload)
 {
     const struct wal_verdict_input *in = c->in;
     bool has_next = c->index + 1 < in->count;
+    if (c->judged != NULL && wal_cursor_lsn(c) >= c->judged->end_lsn) return LOOK_END;
     /* The header's cut comes before the record here: after a resume the old segment's writes may
      * have landed behind the cut, whole, and they are not part of the log. */
     if (has_next && in->segments[c->index + 1].head.cut_lsn == wal_cursor_lsn(c)) {
         enter_segment(c, c->index + 1);
-        return false;
+        return LOOK_MOVED;
     }
     if (c->offset == usable_end(in)) {
-        *step_out = WAL_STEP_END;
-        if (!has_next) return true;
-        *step_out = WAL_STEP_CORRUPT;
-        if (in->segments[c->index + 1].head.cut_lsn != 0) return true;
+        if (!has_next) return LOOK_END;
+        if (in->segments[c->index + 1].head.cut_lsn != 0) return LOOK_CORRUPT;
         enter_segment(c, c->index + 1);
-        return false;
+        return LOOK_MOVED;
     }
     enum wal_record_state s = decode_at(in, c->index, c->offset, c->salt, h);
-    if (s == WAL_RECORD_NEWER) {
-        *step_out = WAL_STEP_NEWER;
-        return true;
+    if (s == WAL_RECORD_NEWER) return LOOK_NEWER;
+    *payload = image_at(in, c->index, c->offset) + WAL_RECORD_HEAD_BYTES;
+    if (is_whole(c, s, h, *payload)) {
+        c->offset += h->covered_bytes;
+        c->records_under_salt++;
+        return LOOK_RECORD;
     }
-    const uint8_t *body = image_at(in, c->index, c->offset) + WAL_RECORD_HEAD_BYTES;
-    bool whole = s == WAL_RECORD_VALID && h->type != WAL_RECORD_CUT &&
-                 (!check_payload || wal_payload_whole(h, body, c->salt));
     struct cut_pair pair;
-    /* A record that is whole is never cut; without a look at its payload only the cut can tell. */
-    if (!whole || !check_payload) {
-        look_for_cut(c, &pair);
-        if (cut_complete(&pair)) {
-            c->offset = pair.offset + 2 * (uint64_t)in->block_bytes;
-            c->salt = pair.salt[0];
-            c->records_under_salt = 0;
-            return false;
-        }
-    }
-    *step_out = WAL_STEP_END;
-    if (!whole) return true;
-    c->offset += h->covered_bytes;
-    c->records_under_salt++;
-    *payload = body;
-    *step_out = WAL_STEP_RECORD;
-    return true;
+    look_for_cut(c, &pair);
+    if (!cut_complete(&pair)) return LOOK_END;
+    c->offset = pair.offset + 2 * (uint64_t)in->block_bytes;
+    c->salt = pair.salt[0];
+    c->records_under_salt = 0;
+    c->cuts_passed++;
+    return LOOK_CUT;
 }
 
-enum wal_step wal_cursor_next(struct wal_cursor *c, bool check_payload,
-                              struct wal_record_head *head_out, const uint8_t **payload_out)
+enum wal_step wal_cursor_next(struct wal_cursor *c, struct wal_record_head *head_out,
+                              const uint8_t **payload_out)
 {
     struct wal_record_head h;
     const uint8_t *payload = NULL;
-    enum wal_step step = WAL_STEP_END;
-    while (!look(c, check_payload, &h, &payload, &step))
-        continue; /* ends: every turn moves the cursor forward */
-    if (step == WAL_STEP_RECORD) {
-        *head_out = h;
-        *payload_out = payload;
+    for (;;) { /* ends: every turn moves the cursor forward */
+        switch (look(c, &h, &payload)) {
+        case LOOK_RECORD:
+            *head_out = h;
+            *payload_out = payload;
+            return WAL_STEP_RECORD;
+        case LOOK_END: return WAL_STEP_END;
+        case LOOK_NEWER: return WAL_STEP_NEWER;
+        case LOOK_CORRUPT: return WAL_STEP_CORRUPT;
+        case LOOK_MOVED:
+        case LOOK_CUT: break;
+        }
     }
-    return step;
 }
 
 /* ---- what is void ---- */
@@ -322,28 +337,48 @@ static int judge_numbers(const struct wal_verdict_input *in, struct err_msg *msg
     return 0;
 }
 
-/* Walks to the end of the log: counts, marks, the void set. */
-static int walk(struct wal_cursor *c, struct err_msg *msg, struct wal_verdict *v,
-                uint8_t *last_type_out, bool *in_last_out, enum wal_step *step_out)
+static int note_cut(struct wal_verdict *v, uint64_t p_lsn)
 {
-    const struct wal_verdict_input *in = c->in;
+    int rc = grow((void **)&v->cut_lsns, v->cut_count, &v->cut_room, 1, sizeof *v->cut_lsns);
+    if (rc == 0) v->cut_lsns[v->cut_count++] = p_lsn;
+    return rc;
+}
+
+static int note_record(const struct wal_verdict_input *in, const struct wal_record_head *h,
+                       const uint8_t *payload, struct err_msg *msg, struct wal_verdict *v)
+{
+    v->records++;
+    if (h->mark > v->mark_lsn) v->mark_lsn = h->mark;
+    int rc = wal_void_add(&v->void_set, h, payload);
+    if (rc != -RFE_CORRUPT) return rc;
+    return corrupt(v, in, lsn_segment(h->lsn, in->segment_bytes),
+                   lsn_offset(h->lsn, in->segment_bytes), msg,
+                   "a fence or abort payload in its form", "one that is not");
+}
+
+/* Walks to the end of the log: counts, marks, the void set, the cuts. end_out: why it ended. */
+static int walk(struct wal_cursor *c, struct err_msg *msg, struct wal_verdict *v,
+                uint8_t *last_type_out, bool *in_last_out, enum look *end_out)
+{
     struct wal_record_head h;
     const uint8_t *payload = NULL;
-    enum wal_step step;
-    while ((step = wal_cursor_next(c, true, &h, &payload)) == WAL_STEP_RECORD) {
-        v->records++;
-        if (h.mark > v->mark_lsn) v->mark_lsn = h.mark;
-        if (h.type != WAL_RECORD_PAD) *last_type_out = h.type;
-        if (c->index + 1 == in->count) *in_last_out = true;
-        int rc = wal_void_add(&v->void_set, &h, payload);
-        if (rc == -RFE_CORRUPT)
-            return corrupt(v, in, lsn_segment(h.lsn, in->segment_bytes),
-                           lsn_offset(h.lsn, in->segment_bytes), msg,
-                           "a fence or abort payload in its form", "one that is not");
+    for (;;) {
+        uint64_t lsn = wal_cursor_lsn(c);
+        enum look seen = look(c, &h, &payload);
+        int rc = 0;
+        if (seen == LOOK_RECORD) {
+            if (h.type != WAL_RECORD_PAD) *last_type_out = h.type;
+            if (c->index + 1 == c->in->count) *in_last_out = true;
+            rc = note_record(c->in, &h, payload, msg, v);
+        } else if (seen == LOOK_CUT) {
+            rc = note_cut(v, lsn);
+        } else if (seen != LOOK_MOVED) {
+            *end_out = seen;
+            break;
+        }
         if (rc != 0) return rc;
     }
     if (c->records_under_salt == 0) *last_type_out = 0;
-    *step_out = step;
     return 0;
 }
 
@@ -413,13 +448,13 @@ static int judge(const struct wal_verdict_input *in, struct err_msg *msg, struct
     wal_cursor_init(&c, in);
     uint8_t last_type = 0;
     bool records_in_last = false;
-    enum wal_step step = WAL_STEP_END;
-    rc = walk(&c, msg, v, &last_type, &records_in_last, &step);
+    enum look end = LOOK_END;
+    rc = walk(&c, msg, v, &last_type, &records_in_last, &end);
     v->end_lsn = wal_cursor_lsn(&c);
     v->salt = c.salt;
     if (rc != 0) return rc;
-    if (step == WAL_STEP_NEWER) return judge_newer(&c, msg, v);
-    if (step == WAL_STEP_CORRUPT)
+    if (end == LOOK_NEWER) return judge_newer(&c, msg, v);
+    if (end == LOOK_CORRUPT)
         return corrupt(v, in, in->segments[c.index + 1].head.number, 0, msg,
                        "a header that names a cut where a record ends", "another cut");
 
@@ -439,6 +474,8 @@ static int judge(const struct wal_verdict_input *in, struct err_msg *msg, struct
 void wal_verdict_deinit(struct wal_verdict *v)
 {
     wal_void_deinit(&v->void_set);
+    mem_free(v->cut_lsns);
+    v->cut_lsns = NULL;
 }
 
 int wal_verdict_judge(const struct wal_verdict_input *in, struct err_msg *msg,

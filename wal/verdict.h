@@ -49,13 +49,17 @@ struct wal_verdict_input {
 
 /* ---- walking ---- */
 
+struct wal_verdict;
+
 /* A position in the log and the salt in force there. */
 struct wal_cursor {
     const struct wal_verdict_input *in;
     uint32_t index;  /* of the segment in in->segments */
     uint64_t offset; /* in its file */
     uint64_t salt;
-    uint64_t records_under_salt; /* passed since the salt in force began */
+    uint64_t records_under_salt;      /* passed since the salt in force began */
+    const struct wal_verdict *judged; /* NULL: payloads are verified on the way */
+    uint32_t cuts_passed;
 };
 
 enum wal_step {
@@ -65,17 +69,21 @@ enum wal_step {
     WAL_STEP_CORRUPT, /* the next segment's header names a cut that the log has passed */
 };
 
+/* At the oldest segment's first position; payloads are verified, and a record whose payload does not
+ * is WAL_STEP_END. */
 void wal_cursor_init(struct wal_cursor *c, const struct wal_verdict_input *in);
+/* The same for a log that was judged clean or cut: payloads are not looked at again, and the
+ * verdict's end is WAL_STEP_END. v is borrowed. */
+void wal_cursor_init_judged(struct wal_cursor *c, const struct wal_verdict_input *in,
+                            const struct wal_verdict *v);
 static inline uint64_t wal_cursor_lsn(const struct wal_cursor *c)
 {
     return c->in->segments[c->index].head.number * c->in->segment_bytes + c->offset;
 }
 /* Goes to the next record, over segment ends and complete cuts; cut records themselves are not
- * reported. check_payload: a record whose payload does not verify is WAL_STEP_END; false only where
- * it has been checked before. Outputs are written for WAL_STEP_RECORD: payload_out points into the
- * image. */
-enum wal_step wal_cursor_next(struct wal_cursor *c, bool check_payload,
-                              struct wal_record_head *head_out, const uint8_t **payload_out);
+ * reported. Outputs are written for WAL_STEP_RECORD: payload_out points into the image. */
+enum wal_step wal_cursor_next(struct wal_cursor *c, struct wal_record_head *head_out,
+                              const uint8_t **payload_out);
 
 /* ---- what is void ---- */
 
@@ -118,6 +126,8 @@ struct wal_verdict {
     bool cut_needed; /* before the first append a cut must be written (wal/cut.h): a record of the
                         salt in force, or an unfinished cut, could be there */
     struct wal_void_set void_set; /* owned, sealed */
+    uint64_t *cut_lsns;           /* owned, rising: where cut records end the log and it goes on */
+    uint32_t cut_count, cut_room;
     /* Of WAL_VERDICT_CORRUPT and _NEWER: the place. */
     uint64_t fault_number;
     uint64_t fault_offset;

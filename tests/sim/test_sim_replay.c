@@ -144,9 +144,8 @@ static void expect_alike(const struct image *im)
         struct wal_record_head h;
         const uint8_t *payload = NULL;
         unsigned n = 0;
-        wal_cursor_init(&c, &in);
-        while (wal_cursor_lsn(&c) < v.end_lsn &&
-               wal_cursor_next(&c, false, &h, &payload) == WAL_STEP_RECORD) {
+        wal_cursor_init_judged(&c, &in, &v);
+        while (wal_cursor_next(&c, &h, &payload) == WAL_STEP_RECORD) {
             if (!wal_verdict_applies(&v, &h)) continue;
             assert_true(n < im->present_count);
             assert_int_equal(load_u64(payload), im->present[n++]);

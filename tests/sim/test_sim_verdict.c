@@ -143,7 +143,7 @@ static struct outcome judge(const struct log_image *im)
     struct wal_record_head h;
     const uint8_t *payload = NULL;
     wal_cursor_init(&c, &in);
-    while (wal_cursor_next(&c, true, &h, &payload) == WAL_STEP_RECORD)
+    while (wal_cursor_next(&c, &h, &payload) == WAL_STEP_RECORD)
         if (wal_verdict_applies(&v, &h)) o.ids[o.n++] = payload[0];
     wal_verdict_deinit(&v);
     return o;

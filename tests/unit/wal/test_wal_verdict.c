@@ -61,11 +61,13 @@ static void applied(const struct log_builder *b, char *text, size_t room)
         struct wal_record_head h;
         const uint8_t *payload = NULL;
         char seen[512] = "";
-        wal_cursor_init(&c, &in);
-        while (wal_cursor_lsn(&c) < v.end_lsn &&
-               wal_cursor_next(&c, checked, &h, &payload) == WAL_STEP_RECORD)
-            if (h.lsn < v.end_lsn && wal_verdict_applies(&v, &h))
-                strcat(seen, (const char *)payload);
+        if (checked)
+            wal_cursor_init(&c, &in);
+        else
+            wal_cursor_init_judged(&c, &in, &v);
+        while (wal_cursor_next(&c, &h, &payload) == WAL_STEP_RECORD)
+            if (wal_verdict_applies(&v, &h)) strcat(seen, (const char *)payload);
+        assert_int_equal(wal_cursor_lsn(&c), v.end_lsn);
         if (checked) assert_string_equal(seen, text);
         snprintf(text, room, "%s", seen);
     }
