@@ -475,6 +475,14 @@ static void batch_decode_delete__keys_not_rising__corrupt(void **state)
     assert_int_equal(batch_decode_delete(payload, bytes, &read, &msg), -RFE_CORRUPT);
     assert_non_null(strstr(msg.text, "behind key 1"));
     mem_free(payload);
+    const struct batch_key twice[] = {{"a", 1}, {"b", 1}};
+    const struct batch_delete delete_ = {.device_count = 2};
+    _Alignas(8) uint8_t two[BATCH_DELETE_BYTES + 2 * BATCH_DEVICE_BYTES + 8];
+    assert_int_equal(batch_delete_bytes(&delete_, twice), sizeof two);
+    batch_encode_delete(two, &delete_, twice);
+    assert_int_equal(batch_decode_delete(two, sizeof two, &read, NULL), 0);
+    two[sizeof two - 7] = 'a';
+    assert_int_equal(batch_decode_delete(two, sizeof two, &read, NULL), -RFE_CORRUPT);
 }
 
 int main(void)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,6 +56,22 @@ static void devices_intern__same_key_and_table__same_number(void **state)
     assert_int_equal(devices_find(devices, 1, "", 0), d);
     assert_int_equal(devices_find(devices, 3, "x", 1), UINT32_MAX);
     assert_true(a < 4 && b < 4 && c < 4 && d < 4);
+    devices_destroy(devices);
+}
+
+/* So many that some share the 32 bits of hash that the table goes by. */
+static void devices_intern__one_key_in_many_tables__a_number_each(void **state)
+{
+    (void)state;
+    struct devices *devices;
+    uint32_t number;
+    assert_int_equal(devices_create(&devices), 0);
+    for (uint32_t i = 0; i < 200000; i++) {
+        assert_int_equal(devices_intern(devices, i, "k", 1, &number), 0);
+        assert_int_equal(number, i);
+    }
+    for (uint32_t i = 0; i < 200000; i++)
+        assert_int_equal(devices_find(devices, i, "k", 1), i);
     devices_destroy(devices);
 }
 
@@ -295,6 +312,54 @@ static void devices_intern__many_threads__one_number_a_key(void **state)
     devices_destroy(crowd.devices);
 }
 
+/* ---- two threads, the same key at the same moment ---- */
+
+#define PAIRED_KEYS 20000u
+
+struct pair {
+    struct devices *devices;
+    _Atomic uint32_t arrived;
+    uint32_t numbers[2][PAIRED_KEYS];
+};
+struct half {
+    struct pair *pair;
+    uint32_t index;
+};
+
+static void *register_paired(void *arg)
+{
+    struct half *half = arg;
+    struct pair *pair = half->pair;
+    char key[32];
+    for (uint32_t k = 0; k < PAIRED_KEYS; k++) {
+        uint32_t bytes = key_of(key, k);
+        atomic_fetch_add(&pair->arrived, 1);
+        for (uint32_t spins = 0; atomic_load(&pair->arrived) < 2 * (k + 1); spins++)
+            if (spins > 1000) sched_yield();
+        CHECK(devices_intern(pair->devices, 1, key, bytes, &pair->numbers[half->index][k]) == 0);
+    }
+    return NULL;
+}
+
+static void devices_intern__same_key_at_the_same_moment__one_number(void **state)
+{
+    (void)state;
+    struct pair *pair = mem_zalloc(sizeof *pair);
+    struct half halves[2];
+    pthread_t threads[2];
+    assert_int_equal(devices_create(&pair->devices), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        halves[i] = (struct half){pair, i};
+        assert_int_equal(thread_start(&threads[i], "pair", register_paired, &halves[i]), 0);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        thread_join(threads[i]);
+    assert_int_equal(devices_count(pair->devices), PAIRED_KEYS);
+    assert_memory_equal(pair->numbers[0], pair->numbers[1], sizeof pair->numbers[0]);
+    devices_destroy(pair->devices);
+    mem_free(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,7 +368,9 @@ int main(void)
         cmocka_unit_test(devices_intern__many__found_again_in_64_bytes_each),
         cmocka_unit_test(devices_of_table__many_tables__own_devices_in_order),
         cmocka_unit_test(devices_intern__no_memory__nothing_registered),
+        cmocka_unit_test(devices_intern__one_key_in_many_tables__a_number_each),
         cmocka_unit_test(devices_intern__many_threads__one_number_a_key),
+        cmocka_unit_test(devices_intern__same_key_at_the_same_moment__one_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,41 @@ static void memtable_link__arena_full_of_devices__all_reachable(void **state)
     mem_free(arena);
 }
 
+/* Chains that run over the end of a small index go on at its start. */
+static void memtable_link__any_device_numbers__all_reachable(void **state)
+{
+    (void)state;
+    struct make_random random = {make_seed("memtable_link")};
+    const uint32_t arena_bytes = 1024;
+    uint8_t *arena = mem_alloc_aligned(64, arena_bytes);
+    _Alignas(64) uint8_t image[BATCH_DELETE_BYTES];
+    struct memtable_segment segment;
+    const struct batch_delete delete_ = {.all_devices = true};
+    batch_encode_delete(image, &delete_, NULL);
+    for (uint32_t round = 0; round < 2000; round++) {
+        fill_segment(&segment, image, arena, arena_bytes, 4096);
+        assert_int_equal(memtable_newest_delete(&segment), 0);
+        uint32_t at = memtable_index_bytes(arena_bytes), devices[32], count = 0;
+        uint32_t room = (arena_bytes - at - 64 - MEMTABLE_NODE_BYTES) / MEMTABLE_EXTENT_BYTES;
+        memtable_begin(&segment, at, 5000);
+        memtable_link_delete(&segment, at, 0, BATCH_DELETE_BYTES);
+        at += 64;
+        memtable_begin(&segment, at, 5001);
+        for (; count < room; count++) {
+            struct batch_fragment fragment = {.rows = 1, .time_max = count};
+            devices[count] = (uint32_t)make_random(&random) << 5 | count; /* each once */
+            memtable_link(&segment, at, count, 0, &fragment, devices[count]);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t off = memtable_newest(&segment, devices[i]);
+            assert_int_equal(extent_at(&segment, off)->time_max, i);
+        }
+        assert_int_equal(memtable_extents(&segment), count);
+        assert_int_not_equal(memtable_newest_delete(&segment), 0);
+    }
+    mem_free(arena);
+}
+
 static void memtable_time_max__void_and_live__of_the_live(void **state)
 {
     (void)state;
@@ -334,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memtable_batch_bytes__promises__kept),
         cmocka_unit_test(memtable_link__arena_full_of_devices__all_reachable),
+        cmocka_unit_test(memtable_link__any_device_numbers__all_reachable),
         cmocka_unit_test(memtable_time_max__void_and_live__of_the_live),
         cmocka_unit_test(memtable_scan__beside_writers__whole_batches_below_v),
     };
