@@ -127,6 +127,7 @@ int tablets_apply(struct prepared *p, const struct wal_reservation *r)
     encode_frame(p, r->payload);
     for (uint32_t i = 0; i < p->fragment_count; i++) {
         const struct batch_fragment *f = &p->fragments[i];
+        engine_step(STEP_FRAGMENT, i);
         int64_t before = timed ? mono_ns() : 0;
         bool live = lease_check(e->o.words, e->o.clock, p->view);
         if (timed) lease_ns += mono_ns() - before;

@@ -42,6 +42,28 @@ enum stage {
 
 struct engine_queue;
 
+/* A test seam: called, when set, before each step of a writer's path on the writer's thread, so that
+ * a test can end the lease, change the schema, or stand still there. `fragment` counts from 0 at
+ * STEP_FRAGMENT. Set while no writer runs. */
+enum engine_step {
+    STEP_TOKEN,    /* before the view is taken */
+    STEP_CHECK,    /* the token is taken, nothing looked up */
+    STEP_ORDER,    /* checked */
+    STEP_RESERVE,  /* ordered, split, planned */
+    STEP_FRAME,    /* reserved */
+    STEP_FRAGMENT, /* before each fragment's lease check */
+    STEP_PUBLISH,  /* applied */
+    STEP_WAIT,     /* published */
+    STEP_ANSWER,   /* answered, before the caller is told */
+    STEPS,
+};
+extern void (*engine_step_seam)(void *ctx, enum engine_step step, uint32_t fragment);
+extern void *engine_step_ctx;
+static inline void engine_step(enum engine_step step, uint32_t fragment)
+{
+    if (RF_UNLIKELY(engine_step_seam != NULL)) engine_step_seam(engine_step_ctx, step, fragment);
+}
+
 /* A batch under way: made before it is reserved, given back when it is answered. */
 enum op_state { OP_WAITING, OP_DONE, OP_ABANDONED };
 struct op {

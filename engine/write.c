@@ -2,6 +2,9 @@
  * again within the caller's wait (a lapsed lease, a log without room, a schema that changed). */
 #include "engine/engine_impl.h"
 
+void (*engine_step_seam)(void *ctx, enum engine_step step, uint32_t fragment);
+void *engine_step_ctx;
+
 /* ---- the lease ---- */
 
 bool engine_wait_live(struct engine *e, int64_t deadline)
@@ -74,8 +77,10 @@ static int check_and_create(struct prepared *p, const struct rf_tablet *tablets,
 {
     struct engine *e = p->engine;
     for (;;) {
+        engine_step(STEP_TOKEN, 0);
         struct lease_look look = lease_look(e->o.words, e->o.clock);
         if (!look.live) return -RFE_LEASE_FENCED_RETRY;
+        engine_step(STEP_CHECK, 0);
         p->view = look.view;
         p->version = view_version(look.view);
         p->rows = p->points = 0;
@@ -118,8 +123,10 @@ static int append(struct prepared *p, struct op *op, int64_t deadline)
         .deadline_mono_ns = deadline,
     };
     struct wal_reservation r;
+    engine_step(STEP_RESERVE, 0);
     int rc = engine_reserve(e, &want, op, p->error, &r);
     if (rc != 0) return rc;
+    engine_step(STEP_FRAME, 0);
     if (timed) p->stage_ns[STAGE_RESERVE] = mono_ns() - t0;
     op->rows = p->rows;
     op->points = p->points;
@@ -129,6 +136,7 @@ static int append(struct prepared *p, struct op *op, int64_t deadline)
         wal_publish_void(e->lane[want.lane], &r);
         return rc;
     }
+    engine_step(STEP_PUBLISH, 0);
     int64_t t1 = timed ? mono_ns() : 0;
     op->publish_ns = t1;
     wal_publish(e->lane[want.lane], &r, WAL_RECORD_DATA);
@@ -146,6 +154,7 @@ static int try_once(struct prepared *p, struct op *op, const struct rf_tablet *t
     int64_t began = timed ? mono_ns() : 0;
     int rc = check_and_create(p, tablets, n, deadline);
     if (timed) p->stage_ns[STAGE_VALIDATE] = mono_ns() - began;
+    engine_step(STEP_ORDER, 0);
     if (rc == 0) rc = tablets_order(p);
     if (rc == 0) rc = tablets_plan(p);
     if (rc == 0) rc = append(p, op, deadline);
@@ -204,7 +213,9 @@ int engine_write(struct engine *e, const struct rf_tablet *tablets, uint32_t n,
             op_release(op);
             return rc;
         }
+        engine_step(STEP_WAIT, 0);
         rc = op_wait(op);
+        engine_step(STEP_ANSWER, 0);
         if (!again(rc) || mono_ns() >= deadline) return answer_text(error, rc);
         if (rc == -RFE_LEASE_FENCED_RETRY && !engine_wait_live(e, deadline))
             return answer_text(error, rc);
