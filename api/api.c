@@ -229,6 +229,16 @@ static void lease_stats(const struct rf_engine *h, struct rf_stats *s)
                                              : 0;
 }
 
+static void made_with(const struct rf_engine *h, struct rf_stats *s)
+{
+    const struct wal_manifest *m = &h->dir.manifest;
+    s->time_unit = (enum rf_time_unit)m->time_unit;
+    s->lanes = m->lanes;
+    s->regions = m->regions;
+    s->segment_bytes = m->segment_bytes;
+    s->partition_interval = m->partition_interval;
+}
+
 int rf_stats(struct rf_engine *h, struct rf_stats *stats_out)
 {
     int rc = handle_check(h);
@@ -237,6 +247,7 @@ int rf_stats(struct rf_engine *h, struct rf_stats *stats_out)
     if (s.size < sizeof(size_t)) return -EINVAL;
     engine_stats(h->engine, &s);
     lease_stats(h, &s);
+    made_with(h, &s);
     struct schema_counts counts;
     schema_count(h->schema, &counts);
     s.tables = counts.tables;

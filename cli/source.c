@@ -2,12 +2,15 @@
 #include "cli/source.h"
 
 #include "cli/memory.h"
+#include "cli/stop.h"
 
 #include "base/alloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -18,6 +21,7 @@ enum packing { NOT_YET_KNOWN, PLAIN, GZIP };
 struct source {
     int fd;
     enum packing packing;
+    bool is_regular;
     bool fd_ended;
     bool between_members; /* a gzip member ended; another one may follow */
     uint64_t taken;
@@ -30,7 +34,9 @@ int source_open(const char *file, struct source **source_out)
     int fd = strcmp(file, "-") == 0 ? dup(STDIN_FILENO) : open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return -errno;
     struct source *s = need_zalloc(sizeof *s);
+    struct stat st;
     s->fd = fd;
+    s->is_regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     s->z.next_in = s->in;
     *source_out = s;
     return 0;
@@ -49,11 +55,23 @@ uint64_t source_bytes_taken(const struct source *source)
     return source->taken;
 }
 
+/* A pipe can keep us waiting: then a request to stop ends the wait. */
+static int wait_for_bytes(const struct source *s)
+{
+    struct pollfd polled[2] = {{.fd = s->fd, .events = POLLIN},
+                               {.fd = stop_fd(), .events = POLLIN}};
+    if (s->is_regular) return 0;
+    if (poll(polled, 2, -1) < 0) return -errno;
+    return polled[1].revents != 0 ? -EINTR : 0;
+}
+
 /* Adds to what is in `in`; 0 also at the file's end. */
 static int take(struct source *s)
 {
     if (s->z.avail_in > 0) memmove(s->in, s->z.next_in, s->z.avail_in);
     s->z.next_in = s->in;
+    int rc = wait_for_bytes(s);
+    if (rc != 0) return rc;
     ssize_t n = read(s->fd, s->in + s->z.avail_in, sizeof s->in - s->z.avail_in);
     if (n < 0) return -errno;
     s->fd_ended = n == 0;

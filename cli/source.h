@@ -19,7 +19,8 @@ struct source;
 RF_NODISCARD int source_open(const char *file, struct source **source_out);
 void source_close(struct source *source); /* NULL is allowed */
 
-/* Between 1 and bytes; 0 at the end; a negative errno (-EINTR: a signal came first), or -EBADMSG
+/* Between 1 and bytes; 0 at the end; a negative errno (-EINTR: a signal
+ * came first, or a stop was asked for, see cli/stop.h), or -EBADMSG
  * with a text in *why_out when what is packed is damaged or ends too early. */
 RF_NODISCARD ssize_t source_read(struct source *source, void *to, size_t bytes,
                                  const char **why_out);

@@ -1,0 +1,34 @@
+/* Which leading part of the input is stored, when its blocks are acknowledged in any order; and the
+ * file that says so. See cli/loader.h.
+ * Thread   one at a time */
+#ifndef RF_CLI_ACKS_H
+#define RF_CLI_ACKS_H
+
+#include "base/check.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ACKS_IN_FLIGHT_MAX = 256 };
+
+struct acks {
+    int fd;                             /* -1: no file */
+    uint64_t next;                      /* the first block that is not done */
+    uint64_t lines[ACKS_IN_FLIGHT_MAX]; /* by block % ACKS_IN_FLIGHT_MAX: 0, or lines_through */
+    uint64_t lines_done;                /* of the leading blocks that are done */
+    uint64_t lines_written;             /* as the file says */
+};
+
+/* file: NULL for none; made, or emptied. 0 or a negative errno. */
+RF_NODISCARD int acks_init(struct acks *acks, const char *file);
+void acks_deinit(struct acks *acks);
+
+/* Block `block` (counted from 0) is done; the input up to its end has lines_through >= 1 lines. Not
+ * more than ACKS_IN_FLIGHT_MAX blocks may be begun and not done. */
+void acks_done(struct acks *acks, uint64_t block, uint64_t lines_through);
+
+/* Says `lines` in the file when that is more than it said before. 0 or a negative errno. */
+RF_NODISCARD int acks_write(struct acks *acks, uint64_t lines);
+
+#endif
