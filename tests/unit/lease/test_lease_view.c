@@ -1,4 +1,5 @@
-/* The two words and the check. */
+/* The two words and the check.
+ * ctest: concurrent */
 #include "lease_rig.h"
 
 #include <pthread.h>
