@@ -115,6 +115,21 @@ static void lease_embedded__stuck_plane__fences_the_writers(void **state)
     assert_int_equal(l.snapshots, 2);
 }
 
+/* The renewal that falls due last comes half a heartbeat after the deadline: the deadline counts. */
+static void lease_embedded__lapse_between_heartbeats__noticed_at_the_deadline(void **state)
+{
+    (void)state;
+    struct loop l;
+    loop_init(&l, 20 * SECOND, 6);
+    turn(&l, 100 * SECOND);
+    l.closes = false;
+    lease_embedded_change(&l.e, 7);
+    turn(&l, 119 * SECOND + 500 * MS);
+    assert_int_equal(lease_embedded_due_ns(&l.e), 120 * SECOND);
+    turn(&l, 120 * SECOND);
+    assert_int_equal(l.e.holder.state, HOLDER_FENCED);
+}
+
 static void lease_embedded__fence_that_does_not_close__stays_fenced(void **state)
 {
     (void)state;
@@ -239,6 +254,7 @@ int main(void)
         cmocka_unit_test(lease_embedded__first_turn__normal),
         cmocka_unit_test(lease_embedded__heartbeats__renew_with_T),
         cmocka_unit_test(lease_embedded__stuck_plane__fences_the_writers),
+        cmocka_unit_test(lease_embedded__lapse_between_heartbeats__noticed_at_the_deadline),
         cmocka_unit_test(lease_embedded__fence_that_does_not_close__stays_fenced),
         cmocka_unit_test(lease_embedded__caches_that_do_not_empty__tried_each_heartbeat),
         cmocka_unit_test(lease_embedded__change__closed_before_it_is_promised),

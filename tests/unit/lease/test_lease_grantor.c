@@ -161,6 +161,9 @@ static void lease_grantor__verdict__promise_or_the_kept_figure(void **state)
     assert_int_equal(grantor_unsafe(&g, 11, 1002 * SECOND, unsafe, 2), 1);
     assert_int_equal(unsafe[0], 2);
     assert_int_equal(grantor_unsafe(&g, 11, 1002 * SECOND, NULL, 0), 1);
+    assert_int_equal(tell(&g, 1, 150, 10, 1003 * SECOND),
+                     0); /* an older status takes nothing back */
+    assert_int_equal(grantor_unsafe(&g, 11, 1003 * SECOND, NULL, 0), 1);
     /* Boot 2 goes on asking and being offered; for this change that moves nothing. */
     assert_int_equal(tell(&g, 2, 300, 10, 1015 * SECOND), 0);
     struct lease_offer o = offer(&g, 2, 1015 * SECOND);

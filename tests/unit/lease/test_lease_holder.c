@@ -96,18 +96,19 @@ static void lease_holder__many_waiting_grants__the_usable_ones_are_used(void **s
     struct rig r;
     rig_normal(&r, 10 * SECOND, 1);
     rig_time(&r, 20 * SECOND);
-    /* Reordered, more than there is room for; the last two merge into the harder one. */
+    /* Reordered, and one more version than there is room for: the last two merge into the harder
+     * one, and both are used once that is promised. */
     const struct {
         uint64_t version;
         int64_t asked_s;
-    } offers[] = {{4, 13}, {2, 11}, {6, 15}, {3, 12}, {5, 18}, {4, 14}};
+    } offers[] = {{4, 13}, {2, 11}, {5, 17}, {3, 12}, {6, 16}, {4, 14}};
     for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
         struct lease_offer o = rig_heartbeat(offers[i].asked_s * SECOND, offers[i].version);
         assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
     }
     assert_int_equal(r.h.waiting_count, HOLDER_WAITING_MAX);
     assert_int_equal(rig_deadline(&r), 30 * SECOND);
-    const int64_t ends_s[] = {31, 32, 34, 34, 38};
+    const int64_t ends_s[] = {31, 32, 34, 34, 37};
     for (uint64_t v = 2; v <= 6; v++) {
         struct lease_offer o = rig_delta(0, v - 1, v);
         o.ttl_ns = 0;
@@ -275,8 +276,10 @@ static void lease_holder__fenced__not_normal_below_what_was_shown(void **state)
     struct lease_offer o = rig_heartbeat(10 * SECOND, 7);
     assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
     assert_int_equal(r.h.promise, 7);
+    size_t applies = r.applies_asked;
     o = rig_snapshot(10 * SECOND, 6); /* an older pull's answer, late */
     assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.applies_asked, applies);
     assert_int_equal(r.h.state, HOLDER_FENCED);
     o = rig_snapshot(10 * SECOND, 7);
     assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
@@ -393,6 +396,23 @@ static void lease_holder__lapse__actions_in_order(void **state)
     assert_int_equal(acts.items[2].type, LEASE_EMPTY_CACHES);
     assert_int_equal(acts.items[3].type, LEASE_CLOSE_VIEWS);
     assert_int_equal(acts.items[3].view, view_make(2, 3));
+}
+
+/* A lease that waited for its promise when the fence came was asked for before it. */
+static void lease_holder__waiting_grant__does_not_survive_a_fence(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_normal(&r, 10 * SECOND, 3);
+    rig_time(&r, 20 * SECOND);
+    struct lease_offer o = rig_heartbeat(20 * SECOND, 4);
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    rig_simple(&r, HOLDER_FENCE);
+    o = rig_snapshot(20 * SECOND, 4);
+    o.ttl_ns = 5 * SECOND;
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.h.state, HOLDER_NORMAL);
+    assert_int_equal(rig_deadline(&r), 25 * SECOND);
 }
 
 static void lease_holder__below_the_floor__fenced_with_alarm(void **state)
@@ -612,6 +632,7 @@ int main(void)
         cmocka_unit_test(lease_holder__stop__promises_everything_once_closed),
         cmocka_unit_test(lease_holder__lapse__noticed_by_any_event),
         cmocka_unit_test(lease_holder__lapse__actions_in_order),
+        cmocka_unit_test(lease_holder__waiting_grant__does_not_survive_a_fence),
         cmocka_unit_test(lease_holder__below_the_floor__fenced_with_alarm),
         cmocka_unit_test(lease_holder__change_that_can_not_be_applied__fences),
         cmocka_unit_test(lease_holder__pull_that_fails__stays_fenced_and_tries_again),
