@@ -82,14 +82,17 @@ int wal_lane_offer_free(struct wal_lane *lane, struct io_file *file, uint64_t fr
     return 0;
 }
 
-static void place(struct wal_lane *lane, uint64_t lsn)
+void lane_place(struct wal_lane *lane, uint64_t lsn)
 {
     lane->next_lsn = lane->scan_lsn = lane->submit_lsn = lane->marked_lsn = lsn;
+    lane->scan_bound = lane->submit_bound = lsn;
     atomic_store(&lane->reserved_lsn, lsn);
+    atomic_store(&lane->durable_bound, lsn);
     atomic_store(&lane->durable, lsn);
     atomic_store(&lane->visible, lsn);
     uint64_t number = lsn_segment(lsn, lane->o.segment_bytes);
     lane->cur = lane->submit_seg = lane_seg(lane, number);
+    atomic_store(&lane->cur_number, number);
     CHECK(lane->cur != NULL && lane->cur->number == number);
     CHECK(lsn % lane->o.block_bytes == 0);
 }
@@ -102,6 +105,19 @@ static int probe(struct wal_lane *lane)
     struct io_geometry g;
     int rc = io_geometry(lane->cur->file, &g);
     if (rc == 0) lane->dsync_writes = g.fua && g.direct;
+    return rc;
+}
+
+static int start_threads(struct wal_lane *lane)
+{
+    char name[16];
+    snprintf(name, sizeof name, "rf-prep-%02" PRIu32, lane->o.lane);
+    int rc = thread_start(&lane->prep_thread, name, lane_prep_run, lane);
+    if (rc != 0) return rc;
+    lane->prep_started = true;
+    snprintf(name, sizeof name, "rf-lane-%02" PRIu32, lane->o.lane);
+    rc = thread_start(&lane->thread, name, lane_run, lane);
+    if (rc == 0) lane->thread_started = true;
     return rc;
 }
 
@@ -124,62 +140,23 @@ int wal_lane_start(struct wal_lane *lane, const struct wal_start *start, struct 
     }
     int rc = lane_prepare_first(lane, msg);
     if (rc != 0) return rc;
-    place(lane, end);
+    lane_place(lane, end);
     /* A segment that a cut in its middle gave a new salt goes on under it. */
     if (!fresh && lsn_segment(start->end_lsn, lane->o.segment_bytes) == lane->cur->number)
         lane->cur->salt = start->salt;
+    lane->durable_moved_ns = clock_read_ns(CLOCK_MONOTONIC);
     rc = probe(lane);
     if (rc != 0) return err_set(msg, rc, "lane %" PRIu32 ": %s", lane->o.lane, err_text(rc));
-    char name[16];
-    snprintf(name, sizeof name, "rf-prep-%02" PRIu32, lane->o.lane);
-    rc = thread_start(&lane->prep_thread, name, lane_prep_run, lane);
-    if (rc != 0)
-        return err_set(msg, rc, "lane %" PRIu32 ": no thread: %s", lane->o.lane, err_text(rc));
-    lane->prep_started = true;
     struct io_queue_options qo = {
         .backend = lane->o.backend, .depth = lane->o.depth + 1, .log = lane->o.log};
     rc = io_queue_open(lane->o.env, &qo, &lane->queue);
     if (rc != 0)
         return err_set(msg, rc, "lane %" PRIu32 ": no queue: %s", lane->o.lane, err_text(rc));
-    snprintf(name, sizeof name, "rf-lane-%02" PRIu32, lane->o.lane);
-    rc = thread_start(&lane->thread, name, lane_run, lane);
+    if (lane->o.no_threads) return 0;
+    rc = start_threads(lane);
     if (rc != 0)
         return err_set(msg, rc, "lane %" PRIu32 ": no thread: %s", lane->o.lane, err_text(rc));
-    lane->thread_started = true;
     return 0;
-}
-
-static void stop_prep(struct wal_lane *lane)
-{
-    if (!lane->prep_started) return;
-    atomic_store(&lane->prep_stop, true);
-    lane_prep_kick(lane);
-    thread_join(lane->prep_thread);
-    lane->prep_started = false;
-}
-
-int wal_lane_close(struct wal_lane *lane, bool abandon)
-{
-    CHECK(lane->magic == LANE_MAGIC);
-    int rc = 0;
-    if (!abandon) {
-        atomic_store(&lane->closing, true);
-        if (lane->thread_started) {
-            rc = wal_flush(lane, INT64_MAX);
-            atomic_store(&lane->stop, true);
-            lane_wake(lane);
-            thread_join(lane->thread);
-            if (rc == 0) rc = atomic_load(&lane->latched);
-        }
-        stop_prep(lane);
-        if (lane->queue != NULL) io_queue_close(lane->queue);
-    }
-    lane_segments_free(lane, abandon);
-    lock_deinit(&lane->waiters_lock);
-    lock_deinit(&lane->prep_lock);
-    lane->magic = 0;
-    mem_free(lane);
-    return rc;
 }
 
 /* ---- waking ---- */
@@ -200,51 +177,42 @@ void lane_durable_moved(struct wal_lane *lane)
 /* ---- the thread ---- */
 
 /* A record of the lane's own with no payload; room is not promised to it. */
-static bool note(struct wal_lane *lane, uint8_t type)
+static bool note(struct wal_lane *lane, uint8_t type, uint64_t *lsn_out)
 {
     struct wal_reservation r;
     if (lane_reserve_control(lane, 0, &r) != 0) return false;
     lane_publish_control(lane, &r, type);
+    *lsn_out = r.lsn;
     return true;
+}
+
+static bool mark_is_due(struct wal_lane *lane)
+{
+    return lane->o.mode != WAL_OFF && lane->latched == 0 && lane_mark(lane) > lane->marked_lsn;
 }
 
 /* After a second without writes, the newest durable mark goes to disk in a record of its own. */
 static void mark_step(struct wal_lane *lane)
 {
-    uint64_t durable = atomic_load_explicit(&lane->durable, memory_order_relaxed); /* ours */
-    if (durable == lane->marked_lsn || lane->o.mode == WAL_OFF) return;
+    if (!mark_is_due(lane) || lane_has_unscanned(lane)) return;
     if (clock_read_ns(CLOCK_MONOTONIC) - lane->durable_moved_ns < LANE_MARK_AFTER_NS) return;
-    if (lane_has_unscanned(lane) || !note(lane, WAL_RECORD_MARK)) return;
+    uint64_t lsn;
+    if (!note(lane, WAL_RECORD_MARK, &lsn)) return;
     /* The mark record and its pad become durable too; nothing new is to be told about those. */
-    lane->marked_lsn = align_up(durable + WAL_RECORD_HEAD_BYTES, lane->o.block_bytes);
-}
-
-static bool mark_is_due(struct wal_lane *lane)
-{
-    return lane->o.mode != WAL_OFF && lane->latched == 0 &&
-           atomic_load_explicit(&lane->durable, memory_order_relaxed) > lane->marked_lsn;
+    lane->marked_lsn = align_up(lsn + WAL_RECORD_HEAD_BYTES, lane->o.block_bytes);
 }
 
 /* Longest sleep: for a mark to come, for a slot that is not published, else without limit. */
 static int64_t sleep_ns(struct wal_lane *lane)
 {
-    if (lane_has_unscanned(lane) && lane->latched == 0) return LANE_STUCK_LOOK_NS;
     if (atomic_load(&lane->decided_seq) != atomic_load(&lane->next_seq)) return LANE_STUCK_LOOK_NS;
     if (mark_is_due(lane)) return LANE_MARK_AFTER_NS + 10000000;
     return -1;
 }
 
-static void sleep_in_ring(struct wal_lane *lane, uint64_t seen)
+static void take_events(struct wal_lane *lane, int64_t timeout_ns)
 {
     struct io_event events[64];
-    uint64_t waiting = lane->scan_lsn - lane->submit_lsn;
-    uint64_t more = waiting < LANE_SECOND_WRITE_BYTES ? LANE_SECOND_WRITE_BYTES - waiting : 0;
-    bool full = lane->writes_in_flight >= lane->o.depth;
-    atomic_store(&lane->ring_wake_at, full || more == 0 ? UINT64_MAX : seen + more);
-    atomic_store(&lane->sleep_word, LANE_IN_RING); /* full fence; pairs with announce() */
-    int64_t timeout_ns = LANE_STUCK_LOOK_NS;
-    if (!full && more != 0 && atomic_load(&lane->published_bytes) >= seen + more) timeout_ns = 0;
-    if (atomic_load(&lane->stop)) timeout_ns = 1000000;
     int n = io_queue_wait(lane->queue, events, 64, timeout_ns);
     atomic_store(&lane->sleep_word, LANE_AWAKE);
     if (n < 0) {
@@ -255,14 +223,42 @@ static void sleep_in_ring(struct wal_lane *lane, uint64_t seen)
         lane_handle_event(lane, &events[i]);
 }
 
-static void sleep_on_futex(struct wal_lane *lane, uint64_t seen)
+static void sleep_in_ring(struct wal_lane *lane)
+{
+    /* Publishers wake when what is published and not submitted, slots behind a gap included, is
+     * LANE_SECOND_WRITE_BYTES. */
+    uint64_t waiting = lane->scan_lsn - lane->submit_lsn;
+    uint64_t at = UINT64_MAX;
+    if (waiting < LANE_SECOND_WRITE_BYTES && lane->writes_in_flight < lane->o.depth)
+        at = lane->scanned_bytes + LANE_SECOND_WRITE_BYTES - waiting;
+    atomic_store(&lane->ring_wake_at, at);
+    atomic_store(&lane->sleep_word, LANE_IN_RING); /* full fence; pairs with announce() */
+    uint64_t published = atomic_load(&lane->published_bytes);
+    /* With a gap in front of them those bytes are of no use yet; its filler wakes the lane. */
+    bool look_again = published >= at && published != lane->seen_bytes;
+    if (!look_again) atomic_fetch_add_explicit(&lane->stat_sleeps, 1, memory_order_relaxed);
+    take_events(lane, look_again ? 0 : LANE_STUCK_LOOK_NS);
+}
+
+/* Something that the present turn has not seen, and that wants another one. */
+static bool has_news(struct wal_lane *lane)
+{
+    if (atomic_load(&lane->published_bytes) != lane->seen_bytes) return true;
+    if (atomic_load(&lane->stop) != lane->seen_stop) return true;
+    if (lane->latched != 0) return atomic_load(&lane->resume_state) != lane->seen_resume;
+    return lane->o.mode == WAL_OFF && lane->scan_lsn > lane->submit_lsn &&
+           lane->submit_lsn < atomic_load(&lane->flush_target);
+}
+
+static void sleep_on_futex(struct wal_lane *lane)
 {
     int64_t timeout_ns = sleep_ns(lane);
+    if (lane->seen_stop && timeout_ns < 0) timeout_ns = LANE_STUCK_LOOK_NS;
     atomic_store(&lane->sleep_word, LANE_ON_FUTEX); /* full fence; pairs with announce() */
-    if (atomic_load(&lane->published_bytes) == seen && !atomic_load(&lane->stop) &&
-        !(lane->o.mode == WAL_OFF && lane->submit_lsn < atomic_load(&lane->flush_target) &&
-          lane->scan_lsn > lane->submit_lsn))
+    if (!has_news(lane)) {
+        atomic_fetch_add_explicit(&lane->stat_sleeps, 1, memory_order_relaxed);
         (void)futex_wait(&lane->sleep_word, LANE_ON_FUTEX, timeout_ns);
+    }
     atomic_store(&lane->sleep_word, LANE_AWAKE);
 }
 
@@ -275,32 +271,60 @@ static bool at_rest(struct wal_lane *lane)
            !lane_has_unscanned(lane);
 }
 
+/* Once all is written, the close record goes behind it; once that is durable too, true. */
 static bool may_stop(struct wal_lane *lane)
 {
-    if (!atomic_load(&lane->stop) || !at_rest(lane)) return false;
+    if (!lane->seen_stop || !at_rest(lane)) return false;
     if (lane->latched != 0 || lane->close_written) return true;
     atomic_store(&lane->flush_target, UINT64_MAX);
     lane->close_written = true;
-    return !note(lane, WAL_RECORD_CLOSE); /* no room: the log ends without one, as after a crash */
+    uint64_t lsn;
+    /* Without room for it the log ends as after a crash. */
+    return !note(lane, WAL_RECORD_CLOSE, &lsn);
+}
+
+/* All of a turn that does not wait. */
+static bool work(struct wal_lane *lane)
+{
+    lane->seen_bytes = atomic_load(&lane->published_bytes);
+    lane->seen_stop = atomic_load(&lane->stop);
+    bool again = lane_write_step(lane);
+    lane_decide(lane);
+    lane_check_stuck(lane);
+    lane_resume_step(lane);
+    return again;
 }
 
 static void *lane_run(void *arg)
 {
     struct wal_lane *lane = arg;
-    lane->durable_moved_ns = clock_read_ns(CLOCK_MONOTONIC);
     for (;;) {
-        uint64_t seen = atomic_load(&lane->published_bytes);
-        lane_write_step(lane);
-        lane_decide(lane);
+        bool again = work(lane);
         if (may_stop(lane)) break;
-        lane_check_stuck(lane);
         if (lane->writes_in_flight > 0 || lane->sync_in_flight)
-            sleep_in_ring(lane, seen);
-        else if (!atomic_load(&lane->stop))
-            sleep_on_futex(lane, seen);
+            sleep_in_ring(lane);
+        else if (!again)
+            sleep_on_futex(lane);
         mark_step(lane);
     }
+    atomic_store(&lane->ended, 1);
+    futex_wake_all(&lane->ended);
     return NULL;
+}
+
+bool lane_step(struct wal_lane *lane)
+{
+    bool again = work(lane);
+    if (may_stop(lane)) {
+        atomic_store(&lane->ended, 1);
+        return false;
+    }
+    if (lane->writes_in_flight > 0 || lane->sync_in_flight) {
+        take_events(lane, 0);
+        again = true;
+    }
+    mark_step(lane);
+    return again || has_news(lane);
 }
 
 /* ---- marks and flush ---- */
@@ -333,27 +357,34 @@ static void raise(_Atomic uint64_t *word, uint64_t value)
     }
 }
 
-int wal_flush(struct wal_lane *lane, int64_t deadline_mono_ns)
+int lane_flush_to(struct wal_lane *lane, uint64_t lsn, int64_t deadline_mono_ns)
 {
-    uint64_t target = wal_reserved(lane);
-    raise(&lane->flush_target, target);
+    raise(&lane->flush_target, lsn);
     lane_wake(lane);
     atomic_fetch_add(&lane->durable_waiters, 1);
     int rc = 0;
     for (;;) {
         uint32_t word = atomic_load(&lane->durable_word);
-        if (wal_durable(lane) >= target) break;
+        if (wal_durable(lane) >= lsn) break;
         rc = atomic_load(&lane->latched);
         if (rc != 0) break;
-        int64_t left = deadline_mono_ns - clock_read_ns(CLOCK_MONOTONIC);
-        if (left <= 0) {
+        int64_t left_ns = deadline_mono_ns - clock_read_ns(CLOCK_MONOTONIC);
+        if (left_ns <= 0) {
             rc = -ETIMEDOUT;
             break;
         }
-        (void)futex_wait(&lane->durable_word, word, left < 1000000000 ? left : 1000000000);
+        if (lane->o.no_threads)
+            (void)lane_step(lane);
+        else
+            (void)futex_wait(&lane->durable_word, word, left_ns);
     }
     atomic_fetch_sub(&lane->durable_waiters, 1);
     return rc;
+}
+
+int wal_flush(struct wal_lane *lane, int64_t deadline_mono_ns)
+{
+    return lane_flush_to(lane, wal_reserved(lane), deadline_mono_ns);
 }
 
 void wal_lane_stats(struct wal_lane *lane, struct wal_lane_stats *s)

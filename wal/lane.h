@@ -50,8 +50,8 @@ struct wal_image {
 struct wal_ticket;
 typedef void wal_done(struct wal_ticket *ticket);
 
-/* A batch on its way. done runs on the decider's thread (the lane's, or a writer's in WAL_ASYNC and
- * WAL_OFF), once, after code is final; it must not wait, and may free the ticket. */
+/* A batch on its way. done runs on the decider's thread (the lane's, one that asks
+ * wal_view_is_closed, or a writer's in WAL_ASYNC and WAL_OFF), once, after code is final; it must not wait, and may free the ticket. */
 struct wal_ticket {
     wal_done *done;
     int code; /* 0, -RFE_LEASE_FENCED_RETRY, -RFE_SCHEMA_CHANGED (unfit), -RFE_WAL_ERROR */
@@ -74,7 +74,8 @@ struct wal_hooks {
     /* A batch checked under `then` (same epoch, other version): does it fit `now`? */
     bool (*fits)(void *ctx, const struct wal_image *image, const uint8_t *payload,
                  uint32_t payload_bytes, uint8_t type, uint64_t then, uint64_t now);
-    /* The batch whose node stands at arena_at is void: never to be seen. Before V passes it. */
+    /* The batch whose node stands at arena_at is void: never to be seen. Before V passes it, if it
+     * ever does. */
     void (*void_batch)(void *ctx, struct wal_image *image, uint32_t arena_at);
     /* An image begins the life of segment `number`: clear its index. Nobody looks at it. Returns
      * the arena bytes that are taken from the start. */
@@ -97,6 +98,8 @@ struct wal_lane_options {
     enum io_backend backend;
     bool buffered;
     bool stages;
+    bool no_threads;       /* for tests: the caller steps the lane (wal/lane_impl.h) */
+    int64_t close_wait_ns; /* longest that wal_lane_close waits for the device; 0: 60 s */
     const struct clock *clock;
     const struct log *log;
     struct wal_hooks hooks;
@@ -146,8 +149,12 @@ RF_NODISCARD int wal_lane_start(struct wal_lane *lane, const struct wal_start *s
                                 struct err_msg *msg);
 /* Waits until every image is touched and every segment allowed is made, or an error. */
 RF_NODISCARD int wal_lane_wait_prepared(struct wal_lane *lane);
-/* Writes what is published, a close record, syncs; ends the threads. All tickets must be answered.
- * Returns the first error. Never started: frees only. After fork (abandon): memory only. */
+/* Writes what is published, a close record, syncs; ends the threads. All tickets must be answered,
+ * and nobody may wait for room. Returns the first error. Never started: frees only. After fork
+ * (abandon): memory only.
+ * -ETIMEDOUT: the device did not answer within options.close_wait_ns. Then what the lane has stays
+ * where it is, since the kernel may still use it: its memory, threads and files are never freed, and
+ * the environment must not be closed. */
 int wal_lane_close(struct wal_lane *lane, bool abandon);
 
 /* ---- writing ---- */
@@ -208,11 +215,17 @@ bool wal_view_is_closed(struct wal_lane *lane, uint64_t view);
 
 /* Everything published before is durable when it returns 0; -ETIMEDOUT, or the latch's error. */
 RF_NODISCARD int wal_flush(struct wal_lane *lane, int64_t deadline_mono_ns);
-/* Frees whole segments from the oldest end that end at or below lsn, are decided and durable, and
- * that no scan holds. Never the one being written. Returns 0 or an error of the manifest. */
+/* Frees whole segments from the oldest end that end at or below lsn, and are decided and durable.
+ * Never the one being written. In an ASYNC or OFF lane waits, at most 10 s, until what is visible
+ * there is written. Memory of a segment that a scan holds is used again when the scan lets go.
+ * wal_oldest says how far it went. Returns 0 or an error of the manifest. */
 RF_NODISCARD int wal_trim(struct wal_lane *lane, uint64_t lsn);
-/* Goes on after a latch: in the next segment, whose header says where the old one ends. 0 also when
- * the lane is not latched. */
+/* Goes on after a latch: in a new segment, behind a header that says where the old log ends. What was
+ * answered with -RFE_WAL_ERROR is absent from then on. What is visible stays: an ASYNC or OFF lane
+ * first makes it durable. 0 also when the lane is not latched. -ETIMEDOUT: writes are still in
+ * flight, or somebody has reserved and not published; other errors: of io. The lane is latched then
+ * as before, and may be asked again.
+ * Durable: everything visible, when it returns 0. */
 RF_NODISCARD int wal_lane_resume(struct wal_lane *lane, int64_t deadline_mono_ns,
                                  struct err_msg *msg);
 

@@ -6,6 +6,7 @@
  *   lane_decide.c    the section: durable or published mark -> V, fence and abort records
  *   lane_segments.c  segments made ready behind, trim
  *   lane_resume.c    after a latch
+ *   lane_close.c     the end, with a limit
  *
  * Who may hold what while taking what: the section (a word, never waited for inside) > reserve
  * lock (spin, a few instructions). prep_lock (a mutex) is for segments and never taken under
@@ -21,10 +22,13 @@
 #include "wal/lane.h"
 #include "wal/record.h"
 
-/* Kept free at a segment's end and among the slots for fence, abort, mark and close records: each
- * fence needs an undecided batch, so their number is bounded by the writers' slots. */
-#define LANE_CONTROL_BYTES 65536u
-#define LANE_CONTROL_SLOTS 64u
+/* Kept free among the slots, and (lane_control_bytes) at a segment's end, for fence, abort, mark and
+ * close records. Each batch is named by one abort record at most, 8 bytes each; a fence voids all
+ * that is undecided, and the next one needs a batch reserved since. So what writers can't reserve
+ * any more takes one slot's worth of names, and a block for each of the few records that are
+ * written before there is room again. */
+#define LANE_CONTROL_SLOTS  64u
+#define LANE_CONTROL_BLOCKS 6u
 /* A second write starts only when this many bytes wait. */
 #define LANE_SECOND_WRITE_BYTES 65536u
 /* A lone group up to this size is one blocking durable write. */
@@ -37,7 +41,11 @@
 #define LANE_STUCK_LOOKS      100u
 #define LANE_STUCK_LOOK_NS    INT64_C(100000000)
 #define LANE_MARK_AFTER_NS    INT64_C(1000000000)
-#define LANE_MAGIC            UINT64_C(0x4c414e4552494e47)
+/* A write that comes back short without a whole block done is tried again this often. */
+#define LANE_STALLS_MAX    16u
+#define LANE_CLOSE_WAIT_NS INT64_C(60000000000)
+#define LANE_TRIM_WAIT_NS  INT64_C(10000000000)
+#define LANE_MAGIC         UINT64_C(0x4c414e4552494e47)
 
 /* A slot's word: seq * 4 + state. The seq in it tells lives of the slot apart, so nothing has to
  * be reset when it is used again. */
@@ -55,8 +63,11 @@ struct slot {
     uint32_t arena_at;
     _Atomic uint8_t type; /* enum wal_record_type; a batch says DATA from reserve on; final when
                              published. Relaxed: the word orders it */
-    bool unfit;           /* W, R: deciders inside the section */
+    uint64_t named_by;    /* SLOT_NOT_NAMED, or seq of the abort record that names this batch, or
+                             SLOT_ANSWERED after a latch. W, R: deciders inside the section */
 };
+#define SLOT_NOT_NAMED UINT64_MAX
+#define SLOT_ANSWERED  (UINT64_MAX - 1)
 _Static_assert(sizeof(struct slot) == 64, "one line a slot");
 
 struct wal_seg {
@@ -67,7 +78,8 @@ struct wal_seg {
     uint64_t salt;               /* in force where the log goes on: the header's, or a cut's */
     uint32_t arena_next;         /* under the reserve lock once it is current */
     _Atomic uint64_t filled_end; /* file bytes that are zero-filled or older: writers stop there */
-    uint64_t free_number;
+    uint64_t seal_file_end;      /* lane thread: file bytes to write of a full segment; 0: open */
+    bool renamed;                /* preparing thread: retired, and has its free name */
 };
 
 enum flight_state { FLIGHT_SUBMITTED, FLIGHT_COMPLETED, FLIGHT_SYNCING, FLIGHT_DURABLE };
@@ -77,7 +89,10 @@ struct flight {
     uint64_t file_offset; /* of what is left to write */
     uint32_t bytes;       /* left to write */
     uint32_t bytes_all;
-    uint64_t end_lsn; /* the log is complete up to here once this is durable */
+    uint32_t stalls;
+    bool was_short;     /* a durable write that was: a sync has to follow */
+    uint64_t end_lsn;   /* the log is complete up to here once this is durable */
+    uint64_t bound_lsn; /* an end of a record at or below end_lsn */
     int64_t submit_ns;
 };
 
@@ -119,9 +134,10 @@ struct wal_lane {
     /* ---- marks ---- */
     _Alignas(
         RF_CACHE_LINE) _Atomic uint64_t durable; /* W: lane thread (release). R: any. Pair D1 */
-    _Atomic uint64_t visible;     /* V. W: in the section (release). R: any. Pair V1 */
-    _Atomic uint64_t decided_seq; /* slots below it are free for reuse. W: section. R: reserve */
-    _Atomic uint64_t scanned_seq; /* likewise, W: lane thread */
+    _Atomic uint64_t durable_bound; /* an end of a record at or below it. Written before it */
+    _Atomic uint64_t visible;       /* V. W: in the section (release). R: any. Pair V1 */
+    _Atomic uint64_t decided_seq;   /* slots below it are free for reuse. W: section. R: reserve */
+    _Atomic uint64_t scanned_seq;   /* likewise, W: lane thread */
     _Atomic uint64_t
         head_number; /* oldest live segment. W: trim under prep_lock. R: any. Pair H1 */
 
@@ -129,19 +145,18 @@ struct wal_lane {
     _Alignas(RF_CACHE_LINE) _Atomic uint64_t section;
     uint64_t fence_seq; /* in the section: seq of the pending fence record */
     bool fence_pending;
-    uint64_t abort_seq; /* in the section: seq of the pending abort record */
-    bool abort_pending;
     int64_t group_submit_ns, group_durable_ns; /* W: lane thread; stages only */
     _Atomic uint64_t close_view;               /* plane's thread: what it is closing */
     _Atomic uint64_t close_seq; /* everything reserved before it was published; W: plane */
     uint64_t close_section;     /* plane only */
 
     /* ---- lane thread only ---- */
-    uint64_t scan_lsn;
+    uint64_t scan_lsn;      /* behind the last record of the published prefix */
+    uint64_t scan_bound;    /* the last end of a record at or below scan_lsn's whole blocks */
+    uint64_t scanned_bytes; /* ever; a part of published_bytes */
     uint64_t submit_lsn;
+    uint64_t submit_bound; /* bound_lsn of the last flight */
     struct wal_seg *submit_seg;
-    bool seal_pending;      /* the scan stopped behind a segment's last pad */
-    uint64_t seal_file_end; /* file offset up to which that segment is written */
     struct flight flights[LANE_FLIGHTS];
     uint64_t flight_head, flight_tail; /* [head, tail) */
     uint32_t writes_in_flight;
@@ -152,7 +167,17 @@ struct wal_lane {
     int64_t stuck_look_ns;
     uint64_t marked_lsn; /* the largest mark that some record on disk carries */
     int64_t durable_moved_ns;
+    /* What the present turn saw of what others store; different at bedtime: another turn. */
+    uint64_t seen_bytes;
+    uint32_t seen_resume;
+    bool seen_stop;
     bool close_written;
+    _Atomic uint32_t ended; /* futex: 1 once the thread has nothing more to do */
+
+    /* ---- resume: asked by any, done by the lane thread (lane_resume.c) ---- */
+    _Atomic uint32_t resume_state; /* futex: enum resume_state */
+    int resume_rc;                 /* W: lane thread, before resume_state says DONE */
+    struct err_msg resume_msg;
 
     _Atomic uint64_t flush_target; /* OFF lanes write up to here. W: any, only raised */
     _Atomic uint32_t durable_word; /* futex: bumped when durable or latched moves */
@@ -168,7 +193,8 @@ struct wal_lane {
     struct lock prep_lock;
     _Atomic uint32_t prep_word; /* futex */
     _Atomic bool prep_stop;
-    _Atomic int space_error; /* -ENOSPC and the like, until a segment could be made */
+    _Atomic uint32_t prep_ended; /* futex */
+    _Atomic int space_error;     /* -ENOSPC and the like, until a segment could be made */
     struct wal_seg *segs[LANE_SEGMENTS_MAX]; /* by number % LANE_SEGMENTS_MAX; slot written before
                                                 ready_number says so */
     struct wal_seg *retired[LANE_SEGMENTS_MAX]; /* trimmed, image perhaps still pinned */
@@ -187,6 +213,9 @@ struct wal_lane {
     struct slot slots[WAL_LANE_SLOTS];
 
     _Atomic uint64_t stat_writes, stat_syncs, stat_bytes, stat_pad_bytes;
+    _Atomic uint64_t stat_sleeps;      /* of the lane's thread; tests count wake-ups by it */
+    _Atomic uint64_t stat_prep_sleeps; /* of the preparing thread */
+    struct wal_lane *leaked_next;      /* lane_close.c */
 };
 
 enum { LANE_AWAKE = 0, LANE_ON_FUTEX = 1, LANE_IN_RING = 2 };
@@ -214,6 +243,21 @@ static inline uint64_t seg_first_lsn(const struct wal_lane *lane, uint64_t numbe
     return lsn_first(number, lane->o.segment_bytes, lane->o.block_bytes);
 }
 
+static inline uint64_t lane_control_bytes(const struct wal_lane *lane)
+{
+    return WAL_LANE_SLOTS * 10u + LANE_CONTROL_BLOCKS * (uint64_t)lane->o.block_bytes;
+}
+/* The mark that records and headers carry: an end of a record, all below it durable. (The durable
+ * mark itself can stand inside a long record. As a mark it would say, after a crash that loses the
+ * rest of that record, that something durable is gone.) In a SYNC lane that is V, which follows the
+ * durable mark; in others V runs ahead of it. */
+static inline uint64_t lane_mark(const struct wal_lane *lane)
+{
+    /* D1, and V1: what is named durable here was so before the device was told of this record. */
+    return atomic_load_explicit(lane->o.mode == WAL_SYNC ? &lane->visible : &lane->durable_bound,
+                                memory_order_acquire);
+}
+
 /* lane_reserve.c */
 /* Reserves a record of the lane's own; always finds room (LANE_CONTROL_*), or the lane is latched
  * or the next segment is not there: -EAGAIN. */
@@ -226,7 +270,8 @@ bool lane_pad_block(struct wal_lane *lane, uint64_t published_lsn);
 void lane_signal_room(struct wal_lane *lane);
 
 /* lane_write.c */
-void lane_write_step(struct wal_lane *lane);
+/* Returns true when there is more to write at once, after what became durable is decided. */
+bool lane_write_step(struct wal_lane *lane);
 void lane_handle_event(struct wal_lane *lane, const struct io_event *event);
 void lane_latch(struct wal_lane *lane, int error, const char *what);
 void lane_sync_step(struct wal_lane *lane);
@@ -235,14 +280,34 @@ void lane_check_stuck(struct wal_lane *lane);
 
 /* lane_decide.c */
 void lane_decide(struct wal_lane *lane);
+bool lane_section_enter(struct wal_lane *lane); /* false: somebody is inside */
+void lane_section_leave(struct wal_lane *lane);
 
 /* lane.c */
 void lane_wake(struct wal_lane *lane);
 void lane_durable_moved(struct wal_lane *lane);
+/* One turn of the lane's thread. Without threads (options.no_threads) a test takes it in small
+ * bites: everything but sleeping. Returns true when there may be more to do. */
+bool lane_step(struct wal_lane *lane);
+RF_NODISCARD int lane_flush_to(struct wal_lane *lane, uint64_t lsn, int64_t deadline_mono_ns);
+/* Every log position from lsn on is free: the marks stand there, nothing is in flight. */
+void lane_place(struct wal_lane *lane, uint64_t lsn);
+
+/* lane_resume.c */
+enum resume_state {
+    RESUME_NONE,
+    RESUME_ASKED,     /* W: who asks, from NONE; takes it back at his deadline */
+    RESUME_RUNNING,   /* W: lane thread, from ASKED */
+    RESUME_UNWATCHED, /* W: who asked, from RUNNING: nobody waits for the answer any more */
+    RESUME_DONE,      /* W: lane thread, from RUNNING; NONE again by who asked */
+};
+void lane_resume_step(struct wal_lane *lane);
 
 /* lane_segments.c */
 RF_NODISCARD int lane_prepare_first(struct wal_lane *lane, struct err_msg *msg);
 void *lane_prep_run(void *arg);
+/* One piece of the preparing thread's work; *did_out: there may be more at once. */
+RF_NODISCARD int lane_prep_step(struct wal_lane *lane, bool *did_out);
 void lane_prep_kick(struct wal_lane *lane);
 void lane_segments_free(struct wal_lane *lane, bool abandon);
 RF_NODISCARD int lane_image_take(struct wal_lane *lane, struct wal_image **image_out);

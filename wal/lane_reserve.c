@@ -33,8 +33,8 @@ static struct slot *take_slot(struct wal_lane *lane, uint64_t seq, uint64_t lsn,
     s->image = lane->cur->image;
     s->ticket = NULL;
     s->view = 0;
-    s->unfit = false;
-    s->type = WAL_RECORD_PAD;
+    s->named_by = SLOT_NOT_NAMED;
+    atomic_store_explicit(&s->type, WAL_RECORD_PAD, memory_order_relaxed);
     atomic_store_explicit(&s->word, seq * 4 + SLOT_RESERVED, memory_order_release);
     return s;
 }
@@ -85,21 +85,33 @@ static bool fits(const struct wal_lane *lane, uint64_t covered, uint32_t arena_b
 {
     const struct wal_seg *seg = lane->cur;
     uint64_t end = seg_end_lsn(lane, seg->number);
-    if (!control) end -= LANE_CONTROL_BYTES;
+    if (!control) end -= lane_control_bytes(lane);
     return lane->next_lsn + covered <= end &&
            seg->arena_next + arena_bytes <= seg->image->arena_bytes;
 }
 
-static int take_locked(struct wal_lane *lane, uint64_t covered, uint32_t arena_bytes, bool control,
-                       struct taken *t)
+/* What is asked for. */
+struct wish {
+    uint32_t payload_bytes;
+    uint32_t arena_bytes;
+    bool control;
+    uint64_t view;
+    struct wal_ticket *ticket;
+};
+
+static int take_locked(struct wal_lane *lane, const struct wish *w, struct taken *t)
 {
+    uint64_t covered = wal_record_covered(w->payload_bytes);
     int latched =
         atomic_load_explicit(&lane->latched, memory_order_relaxed); /* set under the lock */
     if (latched != 0) return -RFE_LATCHED;
     uint64_t seq = atomic_load_explicit(&lane->next_seq, memory_order_relaxed);
-    uint32_t spare = control ? 2 : LANE_CONTROL_SLOTS;
+    uint32_t spare = w->control ? 2 : LANE_CONTROL_SLOTS;
     if (slots_busy(lane, seq) + spare >= WAL_LANE_SLOTS) return -EAGAIN;
-    if (!fits(lane, covered, arena_bytes, control)) {
+    /* R1. Only after a resume can the present segment be one whose successor is not there yet. */
+    if (atomic_load_explicit(&lane->ready_number, memory_order_acquire) <= lane->cur->number)
+        return -EAGAIN;
+    if (!fits(lane, covered, w->arena_bytes, w->control)) {
         int rc = next_segment(lane, t);
         if (rc != 0) return rc;
         seq = atomic_load_explicit(&lane->next_seq, memory_order_relaxed);
@@ -108,7 +120,12 @@ static int take_locked(struct wal_lane *lane, uint64_t covered, uint32_t arena_b
     struct wal_seg *seg = lane->cur;
     struct slot *s = take_slot(lane, seq, lane->next_lsn, (uint32_t)covered);
     s->arena_at = seg->arena_next;
-    seg->arena_next += arena_bytes;
+    s->payload_bytes = w->payload_bytes;
+    s->ticket = w->ticket;
+    s->view = w->view;
+    /* A batch from here on: a fence may void it. */
+    if (!w->control) atomic_store_explicit(&s->type, WAL_RECORD_DATA, memory_order_relaxed);
+    seg->arena_next += w->arena_bytes;
     t->r.image = seg->image;
     t->r.record = seg->image->base + (lane->next_lsn - seg->number * lane->o.segment_bytes);
     t->r.payload = t->r.record + WAL_RECORD_HEAD_BYTES;
@@ -126,8 +143,7 @@ static void seal(struct wal_lane *lane, uint64_t lsn, uint32_t covered, uint32_t
     uint8_t *record = seg->image->base + lsn_offset(lsn, lane->o.segment_bytes);
     struct wal_record_head h = {
         .lsn = lsn,
-        /* D1: what this names durable was durable before the record could be submitted. */
-        .mark = atomic_load_explicit(&lane->durable, memory_order_acquire),
+        .mark = lane_mark(lane),
         .payload_bytes = payload_bytes,
         .covered_bytes = covered,
         .type = type,
@@ -150,16 +166,19 @@ static void announce(struct wal_lane *lane, uint64_t bytes)
         uint32_t expected = LANE_ON_FUTEX;
         if (atomic_compare_exchange_strong(&lane->sleep_word, &expected, LANE_AWAKE))
             futex_wake_one(&lane->sleep_word);
-    } else if (sleep == LANE_IN_RING) {
-        uint64_t at = atomic_load(&lane->ring_wake_at);
-        if (before < at && before + bytes >= at) io_queue_wake(lane->queue);
+    } else if (sleep == LANE_IN_RING && before + bytes >= atomic_load(&lane->ring_wake_at)) {
+        /* The first that gets it over the line wakes. While a slot in front is not published the
+         * line is passed already, and who fills that gap must wake too: so no look at `before`. */
+        uint32_t expected = LANE_IN_RING;
+        if (atomic_compare_exchange_strong(&lane->sleep_word, &expected, LANE_AWAKE))
+            io_queue_wake(lane->queue);
     }
 }
 
 static void publish_slot(struct wal_lane *lane, uint64_t seq, uint8_t type)
 {
     struct slot *s = lane_slot(lane, seq);
-    s->type = type;
+    atomic_store_explicit(&s->type, type, memory_order_relaxed); /* S1 orders it */
     uint64_t bytes = s->covered_bytes; /* the slot may be reused once the word is out */
     atomic_store_explicit(&s->word, seq * 4 + SLOT_PUBLISHED, memory_order_release); /* S1 */
     announce(lane, bytes);
@@ -174,29 +193,20 @@ static void publish_pad(struct wal_lane *lane, const struct taken *t)
     publish_slot(lane, t->pad_seq, WAL_RECORD_PAD);
 }
 
-static int reserve(struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena_bytes,
-                   bool control, uint64_t view, struct wal_ticket *ticket,
-                   struct wal_reservation *out)
+static int reserve(struct wal_lane *lane, const struct wish *w, struct wal_reservation *out)
 {
-    uint64_t covered = wal_record_covered(payload_bytes);
     struct taken t = {.padded = false};
     spin_acquire(&lane->reserve_lock);
-    int rc = take_locked(lane, covered, arena_bytes, control, &t);
-    if (rc == 0) {
-        struct slot *s = lane_slot(lane, t.r.seq);
-        s->payload_bytes = payload_bytes;
-        s->ticket = ticket;
-        s->view = view;
-        if (!control) s->type = WAL_RECORD_DATA; /* a batch from here on: a fence may void it */
-    }
+    int rc = take_locked(lane, w, &t);
     spin_release(&lane->reserve_lock);
     publish_pad(lane, &t);
     if (t.padded) lane_prep_kick(lane);
     if (rc != 0) return rc;
-    t.r.payload_bytes = payload_bytes;
+    t.r.payload_bytes = w->payload_bytes;
+    struct wal_ticket *ticket = w->ticket;
     if (ticket != NULL) {
         ticket->lsn = t.r.lsn;
-        ticket->view = view;
+        ticket->view = w->view;
         ticket->code = 0;
         ticket->next = NULL;
         ticket->durable_mono_ns = ticket->submit_mono_ns = ticket->decided_mono_ns = 0;
@@ -207,7 +217,8 @@ static int reserve(struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena
 
 static bool too_large(const struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena_bytes)
 {
-    uint64_t room = lane->o.segment_bytes - 2 * (uint64_t)lane->o.block_bytes - LANE_CONTROL_BYTES;
+    uint64_t room =
+        lane->o.segment_bytes - 2 * (uint64_t)lane->o.block_bytes - lane_control_bytes(lane);
     return wal_record_covered(payload_bytes) > room || arena_bytes > lane->arena_room;
 }
 
@@ -217,14 +228,16 @@ int wal_reserve(struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena_by
     if (atomic_load_explicit(&lane->closing, memory_order_relaxed)) return -RFE_CLOSING;
     if (too_large(lane, payload_bytes, arena_bytes)) return -RFE_ENTRY_TOO_LARGE;
     if (atomic_load_explicit(&lane->waiters, memory_order_relaxed) != 0) return -EAGAIN;
-    int rc = reserve(lane, payload_bytes, arena_bytes, false, view, ticket, reservation_out);
+    const struct wish w = {payload_bytes, arena_bytes, false, view, ticket};
+    int rc = reserve(lane, &w, reservation_out);
     if (rc == -EAGAIN) lane_prep_kick(lane);
     return rc;
 }
 
 int lane_reserve_control(struct wal_lane *lane, uint32_t payload_bytes, struct wal_reservation *out)
 {
-    return reserve(lane, payload_bytes, 0, true, 0, NULL, out);
+    const struct wish w = {.payload_bytes = payload_bytes, .control = true};
+    return reserve(lane, &w, out);
 }
 
 void lane_publish_control(struct wal_lane *lane, const struct wal_reservation *r, uint8_t type)
@@ -333,6 +346,7 @@ int wal_reserve_wait(struct wal_lane *lane, uint32_t payload_bytes, uint32_t are
 {
     int rc = wal_reserve(lane, payload_bytes, arena_bytes, view, ticket, out);
     if (rc != -EAGAIN) return rc;
+    const struct wish wish = {payload_bytes, arena_bytes, false, view, ticket};
     struct waiter w;
     waiter_join(lane, &w);
     for (;;) {
@@ -341,7 +355,7 @@ int wal_reserve_wait(struct wal_lane *lane, uint32_t payload_bytes, uint32_t are
         if (atomic_load(&lane->closing))
             rc = -RFE_CLOSING;
         else if (waiter_is_first(lane, &w))
-            rc = reserve(lane, payload_bytes, arena_bytes, false, view, ticket, out);
+            rc = reserve(lane, &wish, out);
         if (rc != -EAGAIN) break;
         lane_prep_kick(lane);
         int64_t left = deadline_mono_ns - clock_read_ns(CLOCK_MONOTONIC);

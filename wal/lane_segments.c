@@ -146,10 +146,51 @@ static int seg_head_new(struct wal_lane *lane, struct wal_seg *seg)
     h->lane = lane->o.lane;
     h->number = seg->number;
     h->generation = 1;
-    h->mark = atomic_load_explicit(&lane->durable, memory_order_acquire); /* D1 */
+    h->mark = lane_mark(lane);
     int rc = wal_salt_new(&h->salt);
     seg->salt = h->salt;
     return rc;
+}
+
+/* The file did not become a segment, or perhaps did: its name is not known. It is not used again;
+ * under the free name it is removed, and under the segment's number the next one takes its place. */
+static void file_drop(struct wal_lane *lane, const struct free_file *f)
+{
+    char path[WAL_PATH_BYTES];
+    wal_free_path(path, lane->o.lane, f->number);
+    io_close(f->file);
+    int rc = io_unlink(lane->o.env, path);
+    (void)rc; /* one that stays is taken up by the next open */
+}
+
+/* A free file with a header and a number. */
+static int file_enlist(struct wal_lane *lane, struct wal_seg *seg, uint64_t fill_bytes)
+{
+    struct free_file f;
+    uint64_t made_before = lane->free_number;
+    int rc = file_take(lane, fill_bytes, &f);
+    if (rc != 0) return rc;
+    atomic_init(&seg->filled_end,
+                lane->free_number == made_before ? lane->o.segment_bytes : fill_bytes);
+    rc = seg_head_new(lane, seg);
+    if (rc == 0) rc = wal_segment_head_write_new(f.file, &seg->head);
+    if (rc != 0) {
+        file_give(lane, f);
+        return rc;
+    }
+    rc = wal_segment_publish(lane->o.env, lane->o.lane, f.number, seg->number);
+    if (rc == 0)
+        seg->file = f.file;
+    else
+        file_drop(lane, &f);
+    return rc;
+}
+
+static void image_give(struct wal_lane *lane, struct wal_image *image)
+{
+    lock_acquire(&lane->prep_lock);
+    lane->images_free[lane->images_free_count++] = image;
+    lock_release(&lane->prep_lock);
 }
 
 /* Makes segment `number` out of a free file and image, up to its name. fill_bytes: zeros on the
@@ -164,50 +205,33 @@ static int seg_make(struct wal_lane *lane, uint64_t number, uint64_t fill_bytes)
     lock_release(&lane->prep_lock);
     if (rc != 0) goto free_seg;
     image_attach(lane, seg);
-    struct free_file f;
-    uint64_t made_before = lane->free_number;
-    rc = file_take(lane, fill_bytes, &f);
+    rc = file_enlist(lane, seg, fill_bytes);
     if (rc != 0) goto put_image;
-    atomic_init(&seg->filled_end,
-                lane->free_number == made_before ? lane->o.segment_bytes : fill_bytes);
-    rc = seg_head_new(lane, seg);
-    if (rc == 0) rc = wal_segment_head_write_new(f.file, &seg->head);
-    if (rc == 0) rc = wal_segment_publish(lane->o.env, lane->o.lane, f.number, number);
-    if (rc != 0) {
-        file_give(lane, f);
-        goto put_image;
-    }
-    seg->file = f.file;
     lane->segs[number % LANE_SEGMENTS_MAX] = seg;
     /* R1: the segment above before the number that says it is there. */
     atomic_store_explicit(&lane->ready_number, number, memory_order_release);
     return 0;
 put_image:
-    lock_acquire(&lane->prep_lock);
-    lane->images_free[lane->images_free_count++] = seg->image;
-    lock_release(&lane->prep_lock);
+    image_give(lane, seg->image);
 free_seg:
     mem_free(seg);
     return rc;
 }
 
-/* Zeros behind filled_end, chunk by chunk, of a segment that was handed out early. */
-static int seg_fill_rest(struct wal_lane *lane, struct wal_seg *seg)
+/* Some zeros more behind filled_end of a segment that was handed out early. */
+static int seg_fill_some(struct wal_lane *lane, struct wal_seg *seg)
 {
     uint64_t end = lane->o.segment_bytes - lane->o.block_bytes; /* not over the header's copy */
     uint64_t at = atomic_load_explicit(&seg->filled_end, memory_order_relaxed); /* ours */
-    while (at < end) {
-        uint64_t n = end - at < LANE_FIRST_FILL_BYTES ? end - at : LANE_FIRST_FILL_BYTES;
-        int rc = fill_zeros(lane, seg->file, at, at + n);
-        if (rc != 0) return rc;
-        rc = io_sync(seg->file);
-        if (rc != 0) return rc;
-        at += n;
-        /* Release: a writer that sees it may write there; our zeros have landed. */
-        atomic_store_explicit(&seg->filled_end, at, memory_order_release);
-        lane_signal_room(lane);
-    }
-    atomic_store_explicit(&seg->filled_end, lane->o.segment_bytes, memory_order_release);
+    uint64_t to = end - at < LANE_FIRST_FILL_BYTES ? end : at + LANE_FIRST_FILL_BYTES;
+    int rc = fill_zeros(lane, seg->file, at, to);
+    if (rc == 0) rc = io_sync(seg->file);
+    if (rc != 0) return rc;
+    /* Release: a writer that sees it may write there; our zeros have landed. */
+    atomic_store_explicit(&seg->filled_end, to == end ? lane->o.segment_bytes : to,
+                          memory_order_release);
+    lane_signal_room(lane);
+    lane_wake(lane);
     return 0;
 }
 
@@ -238,6 +262,24 @@ static uint64_t live_count(struct wal_lane *lane)
     return atomic_load(&lane->ready_number) - atomic_load(&lane->head_number) + 1;
 }
 
+/* Takes a segment's number away. The manifest's head is past it already, so a crash at any point
+ * has it freed again by the next open; what failed half way goes on where it stopped. */
+static int retire_file(struct wal_lane *lane, struct wal_seg *seg)
+{
+    char from[WAL_PATH_BYTES], to[WAL_PATH_BYTES], folder[WAL_PATH_BYTES];
+    wal_segment_path(from, lane->o.lane, seg->number);
+    wal_free_path(to, lane->o.lane, seg->number);
+    wal_lane_path(folder, lane->o.lane);
+    int rc = seg->renamed ? 0 : io_rename(lane->o.env, from, to);
+    if (rc != 0) return rc;
+    seg->renamed = true;
+    rc = io_sync_dir(lane->o.env, folder);
+    if (rc != 0) return rc;
+    file_give(lane, (struct free_file){.file = seg->file, .number = seg->number});
+    seg->file = NULL;
+    return 0;
+}
+
 /* Trimmed segments: file to the free ones, image too when nobody reads it any more. */
 static int retire_step(struct wal_lane *lane)
 {
@@ -245,12 +287,8 @@ static int retire_step(struct wal_lane *lane)
         lock_acquire(&lane->prep_lock);
         struct wal_seg *seg = lane->retired[i];
         lock_release(&lane->prep_lock);
-        if (seg->file != NULL) {
-            int rc = wal_segment_retire(lane->o.env, lane->o.lane, seg->number);
-            if (rc != 0) return rc;
-            file_give(lane, (struct free_file){.file = seg->file, .number = seg->number});
-            seg->file = NULL;
-        }
+        int rc = seg->file != NULL ? retire_file(lane, seg) : 0;
+        if (rc != 0) return rc;
         if (lane->o.hooks.pinned(lane->o.hooks.ctx, seg->image)) {
             i++;
             continue;
@@ -308,26 +346,37 @@ static int spare_step(struct wal_lane *lane, bool *did_out)
     return 0;
 }
 
-/* One piece of work; *did_out: look again at once. */
-static int prep_step(struct wal_lane *lane, bool *did_out)
+/* The first segment, the present one on, that is not filled with zeros yet; NULL: none. */
+static struct wal_seg *first_unfilled(struct wal_lane *lane)
+{
+    uint64_t ready = atomic_load(&lane->ready_number);
+    for (uint64_t n = atomic_load(&lane->cur_number); n <= ready; n++) {
+        struct wal_seg *seg = lane_seg(lane, n);
+        if (atomic_load(&seg->filled_end) < lane->o.segment_bytes) return seg;
+    }
+    return NULL;
+}
+
+int lane_prep_step(struct wal_lane *lane, bool *did_out)
 {
     *did_out = false;
     int rc = retire_step(lane);
     if (rc != 0) return rc;
-    if (wants_segment(lane)) {
+    /* What writers are about to reach comes first: the present segment's zeros, the successors that
+     * must be there, then their zeros. */
+    struct wal_seg *unfilled = first_unfilled(lane);
+    bool is_present = unfilled != NULL && unfilled->number == atomic_load(&lane->cur_number);
+    if (wants_segment(lane) && !is_present) {
         rc = seg_make(lane, atomic_load(&lane->ready_number) + 1, lane->o.segment_bytes);
         if (rc != 0) return rc;
         lane_signal_room(lane);
+        lane_wake(lane); /* a fence record may wait for room */
         *did_out = true;
         return 0;
     }
-    for (uint64_t n = atomic_load(&lane->cur_number); n <= atomic_load(&lane->ready_number); n++) {
-        struct wal_seg *seg = lane_seg(lane, n);
-        if (atomic_load(&seg->filled_end) >= lane->o.segment_bytes) continue;
-        *did_out = true;
-        return seg_fill_rest(lane, seg);
-    }
-    return spare_step(lane, did_out);
+    if (unfilled == NULL) return spare_step(lane, did_out);
+    *did_out = true;
+    return seg_fill_some(lane, unfilled);
 }
 
 static void prep_report(struct wal_lane *lane, int rc)
@@ -347,7 +396,7 @@ void *lane_prep_run(void *arg)
     while (!atomic_load(&lane->prep_stop)) {
         uint32_t word = atomic_load(&lane->prep_word);
         bool did;
-        int rc = prep_step(lane, &did);
+        int rc = lane_prep_step(lane, &did);
         if (atomic_load(&lane->prep_stop)) break;
         prep_report(lane, rc);
         if (rc == 0 && did) continue;
@@ -359,8 +408,11 @@ void *lane_prep_run(void *arg)
         /* What failed is tried again by itself, so that space that comes back is used; a pinned
          * image is looked at again too. */
         bool again = rc != 0 || lane->retired_count > 0;
+        atomic_fetch_add_explicit(&lane->stat_prep_sleeps, 1, memory_order_relaxed);
         (void)futex_wait(&lane->prep_word, word, again ? INT64_C(100000000) : -1);
     }
+    atomic_store(&lane->prep_ended, 1);
+    futex_wake_all(&lane->prep_ended);
     return NULL;
 }
 
@@ -398,21 +450,40 @@ static uint64_t trim_target(struct wal_lane *lane, uint64_t lsn)
     return target > head ? target : head;
 }
 
+/* The manifest first, then the head, then the files. prep_lock held. */
+static int trim_locked(struct wal_lane *lane, uint64_t head, uint64_t target)
+{
+    int rc = lane->o.hooks.head_moved(lane->o.hooks.ctx, lane->o.lane, target);
+    if (rc != 0) return rc;
+    /* H1: sequentially consistent. A reader stores its pin, then loads the head; we store the
+     * head, then ask for pins (in retire_step): one of the two sees the other. */
+    atomic_store(&lane->head_number, target);
+    fence_full();
+    for (uint64_t n = head; n < target; n++)
+        lane->retired[lane->retired_count++] = lane_seg(lane, n);
+    return 0;
+}
+
+/* Where V runs ahead of the durable mark, what is to be freed is waited for; in an OFF lane that is
+ * what has it written at all. */
+static void write_before_trim(struct wal_lane *lane, uint64_t lsn)
+{
+    uint64_t visible = wal_visible(lane);
+    if (visible < lsn) lsn = visible;
+    uint64_t number = lsn_segment(lsn, lane->o.segment_bytes);
+    if (number <= atomic_load(&lane->head_number)) return;
+    int64_t deadline_ns = clock_read_ns(CLOCK_MONOTONIC) + LANE_TRIM_WAIT_NS;
+    int rc = lane_flush_to(lane, seg_first_lsn(lane, number), deadline_ns);
+    (void)rc; /* what is not durable is not freed */
+}
+
 int wal_trim(struct wal_lane *lane, uint64_t lsn)
 {
+    if (lane->o.mode != WAL_SYNC) write_before_trim(lane, lsn);
     lock_acquire(&lane->prep_lock);
     uint64_t head = atomic_load(&lane->head_number);
     uint64_t target = trim_target(lane, lsn);
-    int rc = 0;
-    if (target > head) rc = lane->o.hooks.head_moved(lane->o.hooks.ctx, lane->o.lane, target);
-    if (target > head && rc == 0) {
-        /* H1: sequentially consistent. A reader stores its pin, then loads the head; we store the
-         * head, then ask for pins (in retire_step): one of the two sees the other. */
-        atomic_store(&lane->head_number, target);
-        fence_full();
-        for (uint64_t n = head; n < target; n++)
-            lane->retired[lane->retired_count++] = lane_seg(lane, n);
-    }
+    int rc = target > head ? trim_locked(lane, head, target) : 0;
     lock_release(&lane->prep_lock);
     if (target > head && rc == 0) lane_prep_kick(lane);
     return rc;

@@ -21,26 +21,35 @@ bool lane_has_unscanned(struct wal_lane *lane)
     return seq != atomic_load_explicit(&lane->next_seq, memory_order_acquire);     /* S2 */
 }
 
-/* Moves scan_lsn over published slots; stops behind a segment's end until that is submitted. */
+/* The segment is complete in memory up to its end. Of a long pad only the block with its header is
+ * written. */
+static void scan_seal(struct wal_lane *lane, const struct slot *s, uint64_t number)
+{
+    uint64_t end = s->lsn + s->covered_bytes;
+    uint64_t last = atomic_load_explicit(&s->type, memory_order_relaxed) == WAL_RECORD_PAD
+                        ? s->lsn + WAL_RECORD_HEAD_BYTES
+                        : end;
+    lane_seg(lane, number)->seal_file_end =
+        align_up(lsn_offset(last, lane->o.segment_bytes), lane->o.block_bytes);
+    lane->scan_lsn = lane->scan_bound = seg_first_lsn(lane, number + 1);
+}
+
+/* Moves scan_lsn over published slots. Not held up by what is not submitted yet: the slots are
+ * wanted back, and an OFF lane submits nothing until it must. */
 static void scan(struct wal_lane *lane)
 {
     uint64_t seq = atomic_load_explicit(&lane->scanned_seq, memory_order_relaxed); /* ours */
     uint64_t from = seq;
-    while (!lane->seal_pending) {
-        struct slot *s = lane_slot(lane, seq);
-        if (!slot_is(s, seq, SLOT_PUBLISHED)) break;
+    for (struct slot *s; slot_is(s = lane_slot(lane, seq), seq, SLOT_PUBLISHED); seq++) {
+        CHECK(s->lsn == lane->scan_lsn);
         uint64_t end = s->lsn + s->covered_bytes;
         uint64_t number = lsn_segment(s->lsn, lane->o.segment_bytes);
-        CHECK(number == lane->submit_seg->number); /* the last record of a segment seals it */
+        uint64_t whole = align_down(end, lane->o.block_bytes);
+        if (whole > align_down(s->lsn, lane->o.block_bytes))
+            lane->scan_bound = whole == end ? end : s->lsn;
         lane->scan_lsn = end;
-        if (end == seg_end_lsn(lane, number)) {
-            /* Of a long pad only the block with its header is written. */
-            uint64_t last = s->type == WAL_RECORD_PAD ? s->lsn + WAL_RECORD_HEAD_BYTES : end;
-            last = align_up(lsn_offset(last, lane->o.segment_bytes), lane->o.block_bytes);
-            lane->seal_pending = true;
-            lane->seal_file_end = last;
-        }
-        seq++;
+        lane->scanned_bytes += s->covered_bytes;
+        if (end == seg_end_lsn(lane, number)) scan_seal(lane, s, number);
     }
     if (seq == from) return;
     /* Release: reserve() may hand the slots out again once it sees this; their fields were read. */
@@ -71,29 +80,35 @@ static void flight_submit(struct wal_lane *lane, struct flight *f, uint64_t id)
     atomic_fetch_add_explicit(&lane->stat_writes, 1, memory_order_relaxed);
 }
 
-static void durable_advance(struct wal_lane *lane)
+static void durable_set(struct wal_lane *lane, uint64_t durable, uint64_t bound)
 {
-    uint64_t durable = 0;
-    while (lane->flight_head != lane->flight_tail) {
-        struct flight *f = &lane->flights[lane->flight_head % LANE_FLIGHTS];
-        if (f->state != FLIGHT_DURABLE) break;
-        durable = f->end_lsn;
-        lane->group_submit_ns = f->submit_ns;
-        lane->flight_head++;
-    }
-    if (durable == 0 || lane->latched != 0) return;
     durable = lsn_normal(durable, lane->o.segment_bytes, lane->o.block_bytes);
-    /* D1: whoever reads this mark and names it in a record, or decides by it, does so after the
+    /* D1: whoever reads these marks and names one in a record, or decides by it, does so after the
      * device said that the bytes are there. */
+    atomic_store_explicit(&lane->durable_bound, bound, memory_order_release);
     atomic_store_explicit(&lane->durable, durable, memory_order_release);
     lane->durable_moved_ns = clock_read_ns(CLOCK_MONOTONIC);
     lane->group_durable_ns = lane->durable_moved_ns;
     lane_durable_moved(lane);
 }
 
+static void durable_advance(struct wal_lane *lane)
+{
+    uint64_t durable = 0, bound = 0;
+    while (lane->flight_head != lane->flight_tail) {
+        struct flight *f = &lane->flights[lane->flight_head % LANE_FLIGHTS];
+        if (f->state != FLIGHT_DURABLE) break;
+        durable = f->end_lsn;
+        bound = f->bound_lsn;
+        lane->group_submit_ns = f->submit_ns;
+        lane->flight_head++;
+    }
+    if (durable != 0 && lane->latched == 0) durable_set(lane, durable, bound);
+}
+
 void lane_sync_step(struct wal_lane *lane)
 {
-    if (lane->dsync_writes || lane->sync_in_flight || lane->latched != 0) return;
+    if (lane->sync_in_flight || lane->latched != 0) return;
     struct wal_seg *seg = NULL;
     for (uint64_t i = lane->flight_head; i != lane->flight_tail; i++) {
         struct flight *f = &lane->flights[i % LANE_FLIGHTS];
@@ -148,17 +163,24 @@ static void write_done(struct wal_lane *lane, uint64_t id, int32_t result)
         return;
     }
     if ((uint32_t)result < f->bytes) {
-        /* From the last whole block: a direct write begins at a block, and a durable one has to be
-         * made durable again. */
+        /* From the last whole block: a direct write begins at a block. What a durable write did
+         * before it fell short is made durable by a sync of its own. */
         uint32_t whole = (uint32_t)align_down((uint32_t)result, lane->o.block_bytes);
+        f->was_short = true;
+        if (whole == 0 && ++f->stalls > LANE_STALLS_MAX) {
+            f->state = FLIGHT_COMPLETED;
+            lane_latch(lane, -EIO, "write comes back short");
+            return;
+        }
         f->file_offset += whole;
         f->bytes -= whole;
         flight_submit(lane, f, id);
         return;
     }
     adapt(lane, f);
-    f->state = lane->dsync_writes ? FLIGHT_DURABLE : FLIGHT_COMPLETED;
-    if (lane->dsync_writes) durable_advance(lane);
+    bool durable = lane->dsync_writes && !f->was_short;
+    f->state = durable ? FLIGHT_DURABLE : FLIGHT_COMPLETED;
+    if (durable) durable_advance(lane);
 }
 
 void lane_handle_event(struct wal_lane *lane, const struct io_event *event)
@@ -175,30 +197,40 @@ struct span {
     uint64_t file_offset;
     uint32_t bytes;
     uint64_t end_lsn;
+    uint64_t bound_lsn;
     bool seals; /* the segment is complete with it */
 };
+
+/* File bytes of the segment being submitted that may be written: whole blocks. */
+static uint64_t file_end(const struct wal_lane *lane)
+{
+    uint64_t sealed = lane->submit_seg->seal_file_end;
+    if (sealed != 0) return sealed;
+    uint64_t base = lane->submit_seg->number * lane->o.segment_bytes;
+    return align_down(lane->scan_lsn - base, lane->o.block_bytes);
+}
 
 /* The next whole blocks that wait, at most write_bytes_max; 0 bytes when there are none. */
 static struct span next_span(struct wal_lane *lane)
 {
-    uint64_t segment_bytes = lane->o.segment_bytes;
-    uint64_t base = lane->submit_seg->number * segment_bytes;
+    uint64_t base = lane->submit_seg->number * lane->o.segment_bytes;
     struct span s = {.file_offset = lane->submit_lsn - base};
-    if (!lane->seal_pending && lane->scan_lsn % lane->o.block_bytes != 0 &&
+    if (lane->submit_seg->seal_file_end == 0 && lane->scan_lsn % lane->o.block_bytes != 0 &&
         lane_pad_block(lane, lane->scan_lsn))
         scan(lane);
-    uint64_t file_end = lane->seal_pending ? lane->seal_file_end
-                                           : align_down(lane->scan_lsn - base, lane->o.block_bytes);
-    if (file_end <= s.file_offset) {
-        s.seals = lane->seal_pending;
-        return s;
-    }
-    uint64_t bytes = file_end - s.file_offset;
-    if (bytes > lane->write_bytes_max) bytes = lane->write_bytes_max;
+    bool sealed = lane->submit_seg->seal_file_end != 0;
+    uint64_t end = file_end(lane);
+    if (end <= s.file_offset) return s;
+    uint64_t bytes = end - s.file_offset;
+    bool all = bytes <= lane->write_bytes_max;
+    if (!all) bytes = lane->write_bytes_max;
     s.bytes = (uint32_t)bytes;
-    s.seals = lane->seal_pending && s.file_offset + bytes == file_end;
+    s.seals = sealed && all;
+    s.end_lsn = s.bound_lsn = seg_first_lsn(lane, lane->submit_seg->number + 1);
+    if (s.seals) return s;
     s.end_lsn = base + s.file_offset + bytes;
-    if (s.seals) s.end_lsn = seg_first_lsn(lane, lane->submit_seg->number + 1);
+    /* Where the write is cut short inside a long run, the last end that is known has to do. */
+    s.bound_lsn = all ? lane->scan_bound : lane->submit_bound;
     return s;
 }
 
@@ -206,37 +238,35 @@ static struct span next_span(struct wal_lane *lane)
 static void pass_span(struct wal_lane *lane, const struct span *s)
 {
     lane->submit_lsn = lane->submit_seg->number * lane->o.segment_bytes + s->file_offset + s->bytes;
+    lane->submit_bound = s->bound_lsn;
     atomic_fetch_add_explicit(&lane->stat_bytes, s->bytes, memory_order_relaxed);
     if (!s->seals) return;
     uint64_t next = lane->submit_seg->number + 1;
     lane->submit_seg = lane_seg(lane, next);
     CHECK(lane->submit_seg != NULL && lane->submit_seg->number == next);
-    lane->seal_pending = false;
-    lane->submit_lsn = lane->scan_lsn = seg_first_lsn(lane, next);
+    lane->submit_lsn = seg_first_lsn(lane, next);
 }
 
 /* A lone small group, nothing in flight and nothing queued: one blocking durable write costs less
  * than a hop through the ring. */
-static bool write_lone(struct wal_lane *lane, const struct span *s)
+static bool is_lone(const struct wal_lane *lane, const struct span *s)
 {
-    if (lane->o.mode != WAL_SYNC || lane->flight_head != lane->flight_tail ||
-        lane->sync_in_flight || s->bytes > LANE_LONE_BYTES)
-        return false;
+    return lane->o.mode == WAL_SYNC && lane->flight_head == lane->flight_tail &&
+           !lane->sync_in_flight && s->bytes <= LANE_LONE_BYTES;
+}
+
+static void write_lone(struct wal_lane *lane, const struct span *s)
+{
     lane->group_submit_ns = clock_read_ns(CLOCK_MONOTONIC);
     int rc = io_pwrite(lane->submit_seg->file, lane->submit_seg->image->base + s->file_offset,
                        s->bytes, s->file_offset, IO_DSYNC, NULL);
     atomic_fetch_add_explicit(&lane->stat_writes, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&lane->stat_syncs, 1, memory_order_relaxed);
     pass_span(lane, s);
-    if (rc != 0) {
+    if (rc != 0)
         lane_latch(lane, rc, "write");
-        return true;
-    }
-    uint64_t durable = lsn_normal(s->end_lsn, lane->o.segment_bytes, lane->o.block_bytes);
-    atomic_store_explicit(&lane->durable, durable, memory_order_release); /* D1 */
-    lane->durable_moved_ns = lane->group_durable_ns = clock_read_ns(CLOCK_MONOTONIC);
-    lane_durable_moved(lane);
-    return true;
+    else
+        durable_set(lane, s->end_lsn, s->bound_lsn);
 }
 
 static void write_queued(struct wal_lane *lane, const struct span *s)
@@ -250,6 +280,7 @@ static void write_queued(struct wal_lane *lane, const struct span *s)
         .bytes = s->bytes,
         .bytes_all = s->bytes,
         .end_lsn = s->end_lsn,
+        .bound_lsn = s->bound_lsn,
         .submit_ns = clock_read_ns(CLOCK_MONOTONIC),
     };
     flight_submit(lane, f, id);
@@ -261,29 +292,34 @@ static bool may_write(struct wal_lane *lane)
     if (lane->latched != 0) return false;
     if (lane->writes_in_flight >= lane->o.depth) return false;
     if (lane->flight_tail - lane->flight_head >= LANE_FLIGHTS) return false;
-    if (lane->o.mode == WAL_OFF && !lane->seal_pending &&
-        lane->submit_lsn >= atomic_load_explicit(&lane->flush_target, memory_order_acquire))
-        return false;
-    return true;
+    /* An OFF lane writes what is asked for (flush, close, trim) and nothing else. */
+    return lane->o.mode != WAL_OFF || lane->submit_lsn < atomic_load(&lane->flush_target);
 }
 
-void lane_write_step(struct wal_lane *lane)
+/* Beside a write in flight, another one starts only for a full segment or LANE_SECOND_WRITE. */
+static bool is_worth(const struct wal_lane *lane)
+{
+    if (lane->submit_seg->seal_file_end != 0) return true;
+    uint64_t waiting = lane->scan_lsn - lane->submit_lsn;
+    return waiting >= (lane->writes_in_flight > 0 ? LANE_SECOND_WRITE_BYTES : 1);
+}
+
+bool lane_write_step(struct wal_lane *lane)
 {
     scan(lane);
-    while (may_write(lane)) {
-        uint64_t waiting = lane->scan_lsn - lane->submit_lsn;
-        if (waiting == 0 && !lane->seal_pending) break;
-        if (lane->writes_in_flight > 0 && waiting < LANE_SECOND_WRITE_BYTES && !lane->seal_pending)
-            break;
+    while (may_write(lane) && is_worth(lane)) {
         struct span s = next_span(lane);
-        if (s.bytes == 0 && !s.seals) break;
-        if (s.bytes == 0)
-            pass_span(lane, &s); /* full to the byte: nothing is left to write */
-        else if (!write_lone(lane, &s))
-            write_queued(lane, &s);
+        if (s.bytes == 0) break;
+        if (is_lone(lane, &s)) {
+            /* Its writers are answered before anybody else's write begins. */
+            write_lone(lane, &s);
+            return true;
+        }
+        write_queued(lane, &s);
         scan(lane);
     }
     lane_sync_step(lane);
+    return false;
 }
 
 /* ---- failure ---- */
@@ -305,7 +341,7 @@ void lane_latch(struct wal_lane *lane, int error, const char *what)
 void lane_check_stuck(struct wal_lane *lane)
 {
     uint64_t seq = atomic_load_explicit(&lane->scanned_seq, memory_order_relaxed); /* ours */
-    if (lane->seal_pending || !slot_is(lane_slot(lane, seq), seq, SLOT_RESERVED)) {
+    if (!slot_is(lane_slot(lane, seq), seq, SLOT_RESERVED)) {
         lane->stuck_looks = 0;
         return;
     }
