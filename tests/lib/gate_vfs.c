@@ -40,7 +40,10 @@ static int gate_read(sqlite3_file *f, void *buf, int bytes, sqlite3_int64 at)
 }
 static int gate_write(sqlite3_file *f, const void *buf, int bytes, sqlite3_int64 at)
 {
-    int code = verdict(GATE_WRITE);
+    sqlite3_int64 size = 0;
+    int code = real_of(f)->pMethods->xFileSize(real_of(f), &size);
+    if (code == SQLITE_OK) code = verdict(GATE_WRITE);
+    if (code == SQLITE_OK && at + bytes > size) code = verdict(GATE_GROW);
     return code != SQLITE_OK ? code : real_of(f)->pMethods->xWrite(real_of(f), buf, bytes, at);
 }
 static int gate_truncate(sqlite3_file *f, sqlite3_int64 size)

@@ -8,7 +8,13 @@
 
 #define GATE_VFS "gate"
 
-enum gate_operation { GATE_WRITE, GATE_SYNC, GATE_TRUNCATE, GATE_OPERATIONS };
+enum gate_operation {
+    GATE_WRITE,
+    GATE_GROW, /* a write that makes its file longer: what a full disk refuses */
+    GATE_SYNC,
+    GATE_TRUNCATE,
+    GATE_OPERATIONS,
+};
 
 /* Registers it on first use, and forgets holds, faults and counts. */
 void gate_vfs_reset(void);
