@@ -130,13 +130,16 @@ void plane_answer(struct plane *p, struct request *r, int rc)
     request_release(r);
 }
 
+/* Wakes the loop under the lock: plane_close takes it after, and so frees nothing that is in use. */
 static int ask(struct plane *p, struct request *r)
 {
     lock_acquire(&p->lock);
     bool closing = p->closing;
-    if (!closing) list_add(&p->asked, r);
+    if (!closing) {
+        list_add(&p->asked, r);
+        plane_wake(p);
+    }
     lock_release(&p->lock);
-    if (!closing) plane_wake(p);
     return closing ? -RFE_CLOSING : 0;
 }
 

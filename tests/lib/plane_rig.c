@@ -1,5 +1,7 @@
 #include "tests/lib/plane_rig.h"
 
+#include "base/alloc.h"
+
 #include <setjmp.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -26,8 +28,10 @@ static void count_event(void *ctx, int level, const char *event, const char *fie
     if (strcmp(event, "plane.late_failure") == 0) atomic_fetch_add(&rig->log_late, 1);
 }
 
-void plane_rig_init(struct plane_rig *rig)
+struct plane_rig *plane_rig_create(void)
 {
+    struct plane_rig *rig = mem_alloc_aligned(RF_CACHE_LINE, sizeof *rig);
+    assert_non_null(rig);
     memset(rig, 0, sizeof *rig);
     tempdir_make(rig->dir);
     snprintf(rig->path, sizeof rig->path, "%s/catalog.db", rig->dir);
@@ -46,6 +50,7 @@ void plane_rig_init(struct plane_rig *rig)
         .view_is_closed = view_is_closed,
         .ctx = rig,
     };
+    return rig;
 }
 
 int plane_rig_try_open(struct plane_rig *rig, struct err_msg *msg)
@@ -77,10 +82,11 @@ void plane_rig_close(struct plane_rig *rig)
     rig->schema = NULL;
 }
 
-void plane_rig_deinit(struct plane_rig *rig)
+void plane_rig_destroy(struct plane_rig *rig)
 {
     if (rig->plane != NULL) plane_rig_close(rig);
     tempdir_remove(rig->dir);
+    mem_free(rig);
 }
 
 uint64_t rig_view(struct plane_rig *rig)

@@ -22,15 +22,15 @@ struct plane_rig {
     _Atomic uint32_t log_late;   /* events plane.late_failure */
 };
 
-/* Fills the options: create, an embedded lease of 20 s, 10 s of wait; the test may change them. */
-void plane_rig_init(struct plane_rig *rig);
+/* With options filled: create, an embedded lease of 20 s, 10 s of wait; the test may change them. */
+struct plane_rig *plane_rig_create(void);
 /* Opens; the test fails when that fails. */
 void plane_rig_open(struct plane_rig *rig);
 /* Opens and returns the code; a plane is there only if it is 0. */
 int plane_rig_try_open(struct plane_rig *rig, struct err_msg *msg);
 void plane_rig_close(struct plane_rig *rig);
 /* Closes if open, and removes the directory. */
-void plane_rig_deinit(struct plane_rig *rig);
+void plane_rig_destroy(struct plane_rig *rig);
 
 /* The present view, and its version. */
 uint64_t rig_view(struct plane_rig *rig);

@@ -17,8 +17,7 @@
 
 static int set_up(void **state)
 {
-    struct plane_rig *rig = test_calloc(1, sizeof *rig);
-    plane_rig_init(rig);
+    struct plane_rig *rig = plane_rig_create();
     plane_rig_open(rig);
     *state = rig;
     return 0;
@@ -26,8 +25,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    plane_rig_deinit(*state);
-    test_free(*state);
+    plane_rig_destroy(*state);
     return 0;
 }
 
@@ -291,39 +289,55 @@ static void plane_change__as_many_columns_as_there_may_be__one_more_refused(void
     test_free(columns);
 }
 
+/* Seconds that one change takes; it must be one commit. */
+static double time_of(struct plane_rig *rig, const struct plane_change *c)
+{
+    uint64_t before = commits(rig);
+    double start = seconds();
+    assert_int_equal(plane_change(rig->plane, c, 1, -1, NULL), 0);
+    double taken = seconds() - start;
+    assert_int_equal(commits(rig), before + 1);
+    return taken;
+}
+
 static void plane_change__ten_thousand_columns__one_commit_and_little_more(void **state)
 {
     struct plane_rig *rig = *state;
     struct plane_column *columns = many_columns(10000, "column_");
-    struct plane_change c = {.kind = PLANE_ADD_COLUMNS,
-                             .if_missing = true,
-                             .table = "t",
-                             .table_bytes = 1,
-                             .columns = columns,
-                             .column_count = 10000};
-    assert_int_equal(rig_create_table(rig, "other"), 0);
-    double start = seconds();
-    assert_int_equal(rig_create_table(rig, "another"), 0);
-    double one = seconds() - start;
-    uint64_t before = commits(rig);
-    start = seconds();
-    assert_int_equal(plane_change(rig->plane, &c, 1, -1, NULL), 0);
-    double table = seconds() - start;
-    assert_int_equal(commits(rig), before + 1);
-    assert_int_not_equal(rig_column(rig, "t", "column_9999"), 0);
-    struct plane_change series = c;
-    series.kind = PLANE_CREATE_SERIES;
-    series.tree = true;
-    series.table = "r";
-    series.key = "d1";
-    series.key_bytes = 2;
-    start = seconds();
-    assert_int_equal(plane_change(rig->plane, &series, 1, -1, NULL), 0);
-    double tree = seconds() - start;
-    assert_int_equal(commits(rig), before + 2);
-    assert_int_not_equal(rig_series(rig, "r", "d1", "column_9999"), 0);
-    printf("one change %.1f ms; 10,000 columns %.1f ms; 10,000 series %.1f ms\n", one * 1e3,
+    double one = 1e9, table = 1e9, tree = 1e9;
+    for (int i = 0; i < 3; i++) { /* the best of three: the machine has other work */
+        char name[3][8];
+        struct plane_change c[3];
+        for (int j = 0; j < 3; j++) {
+            snprintf(name[j], sizeof name[j], "%c%d", "otr"[j], i);
+            c[j] = (struct plane_change){.kind = PLANE_ADD_COLUMNS,
+                                         .if_missing = true,
+                                         .table = name[j],
+                                         .table_bytes = strlen(name[j]),
+                                         .columns = columns,
+                                         .column_count = j == 0 ? 1 : 10000};
+        }
+        c[2].kind = PLANE_CREATE_SERIES;
+        c[2].tree = true;
+        c[2].key = "d1";
+        c[2].key_bytes = 2;
+        double taken[3];
+        for (int j = 0; j < 3; j++)
+            taken[j] = time_of(rig, &c[j]);
+        one = taken[0] < one ? taken[0] : one;
+        table = taken[1] < table ? taken[1] : table;
+        tree = taken[2] < tree ? taken[2] : tree;
+        assert_int_not_equal(rig_column(rig, name[1], "column_9999"), 0);
+        assert_int_not_equal(rig_series(rig, name[2], "d1", "column_9999"), 0);
+    }
+    printf("one column %.1f ms; 10,000 columns %.1f ms; 10,000 series %.1f ms\n", one * 1e3,
            table * 1e3, tree * 1e3);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    printf("the times are not judged: this build has a sanitizer\n");
+#else
+    assert_true(table - one <= 0.1);
+    assert_true(tree - one <= 0.1);
+#endif
     test_free(columns);
 }
 
@@ -557,15 +571,13 @@ static void plane_open__a_shell_reads__in_use(void **state)
     struct plane_rig *rig = *state;
     plane_rig_close(rig);
     /* A second plane stands for the shell: it holds the lock as well. */
-    struct plane_rig *other = test_calloc(1, sizeof *other);
-    plane_rig_init(other);
+    struct plane_rig *other = plane_rig_create();
     other->o.catalog_path = rig->path;
     plane_rig_open(other);
     assert_int_equal(plane_rig_try_open(rig, NULL), -RFE_IN_USE);
     plane_rig_close(other);
     plane_rig_open(rig);
-    plane_rig_deinit(other);
-    test_free(other);
+    plane_rig_destroy(other);
 }
 
 static void plane_open__read_only__reads_and_changes_nothing(void **state)

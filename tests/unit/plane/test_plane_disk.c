@@ -14,9 +14,8 @@
 
 static int set_up(void **state)
 {
-    struct plane_rig *rig = test_calloc(1, sizeof *rig);
     gate_vfs_reset();
-    plane_rig_init(rig);
+    struct plane_rig *rig = plane_rig_create();
     rig->o.vfs = GATE_VFS;
     plane_rig_open(rig);
     assert_int_equal(rig_create_table(rig, "t"), 0);
@@ -27,8 +26,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     gate_vfs_reset();
-    plane_rig_deinit(*state);
-    test_free(*state);
+    plane_rig_destroy(*state);
     return 0;
 }
 

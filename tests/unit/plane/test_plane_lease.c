@@ -15,16 +15,14 @@
 
 static int set_up(void **state)
 {
-    struct plane_rig *rig = test_calloc(1, sizeof *rig);
-    plane_rig_init(rig);
+    struct plane_rig *rig = plane_rig_create();
     *state = rig;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    plane_rig_deinit(*state);
-    test_free(*state);
+    plane_rig_destroy(*state);
     return 0;
 }
 

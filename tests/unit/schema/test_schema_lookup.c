@@ -485,7 +485,7 @@ static void schema_changes__no_memory__nothing_changed(void **state)
             add_column(tree, "s", 2, SCHEMA_INT32, SCHEMA_FIELD, 2);
             add_series(tree, "d1", 2, 2);
             for (int i = 2; i <= 63; i++) { /* the next one needs a new chunk */
-                char key[8];
+                char key[16];
                 snprintf(key, sizeof key, "d%d", i);
                 add_series(tree, key, 2, 2);
             }
