@@ -238,8 +238,10 @@ static int open_dir(struct opening *o)
                   .before_manifest = make_catalog,
                   .ctx = o},
     };
-    int rc = wal_dir_open(&d, o->msg, &h->dir);
-    if (rc != 0) return rc;
+    struct err_msg why = {.code = 0};
+    int rc = wal_dir_open(&d, &why, &h->dir);
+    if (rc != 0)
+        return err_set(o->msg, rc, "%s: %s", o->dir, why.code != 0 ? why.text : err_text(rc));
     h->dir_open = true;
     if ((opt->flags & RF_EXCLUSIVE) != 0 && !h->dir.created)
         return err_set(o->msg, -EEXIST, "%s: an engine is there already", o->dir);

@@ -93,6 +93,10 @@ struct tree_path {
 /* False: not of the form root.name.name[.name...]. */
 bool tree_path_split(const char *device, struct tree_path *path_out);
 
+/* A tag's value in a device's key; false: null. */
+bool engine_key_tag(const void *key, uint32_t key_bytes, uint32_t tag_index,
+                    const uint8_t **value_out, uint32_t *bytes_out);
+
 /* See rf_write_batch, rf_write_async. */
 RF_NODISCARD int engine_write(struct engine *engine, const struct rf_tablet *tablets, uint32_t n,
                               struct rf_error *error);

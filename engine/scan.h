@@ -47,10 +47,6 @@ bool scan_target_fits(const struct scan_target *t, uint64_t then, uint64_t now);
 /* The devices of the target that exist now and pass the filters, by key; the caller's to free. */
 RF_NODISCARD int scan_target_devices(const struct scan_target *t, struct engine *e,
                                      uint32_t **numbers_out, uint32_t *count_out);
-/* A tag's value in a device's key; false: null. */
-bool scan_key_tag(const void *key, uint32_t key_bytes, uint32_t tag_index,
-                  const uint8_t **value_out, uint32_t *bytes_out);
-
 /* Rows in columns, lent until the next fill. */
 struct scan_chunk {
     uint32_t rows_max;

@@ -63,7 +63,7 @@ static size_t fill_tag(struct scan_chunk *c, const struct scan_target *t, uint32
     uint8_t *nulls = c->nulls + (size_t)tag * ((c->rows_max + 7) / 8);
     const uint8_t *value = NULL;
     uint32_t bytes = 0;
-    bool there = scan_key_tag(key, key_bytes, tag, &value, &bytes);
+    bool there = engine_key_tag(key, key_bytes, tag, &value, &bytes);
     *col = (struct rf_column){.name = t->tag_names[tag],
                               .type = RF_STRING,
                               .category = RF_TAG,

@@ -148,8 +148,8 @@ bool scan_target_fits(const struct scan_target *t, uint64_t then, uint64_t now)
     return true;
 }
 
-bool scan_key_tag(const void *key, uint32_t key_bytes, uint32_t tag_index,
-                  const uint8_t **value_out, uint32_t *bytes_out)
+bool engine_key_tag(const void *key, uint32_t key_bytes, uint32_t tag_index,
+                    const uint8_t **value_out, uint32_t *bytes_out)
 {
     const uint8_t *p = key, *end = p + key_bytes;
     for (uint32_t i = 0; p + 2 <= end; i++) {
@@ -171,7 +171,7 @@ static bool passes(const struct scan_target *t, const void *key, uint32_t key_by
         if (!t->tag_filtered[i]) continue;
         const uint8_t *value = NULL;
         uint32_t bytes = 0;
-        bool there = scan_key_tag(key, key_bytes, i, &value, &bytes);
+        bool there = engine_key_tag(key, key_bytes, i, &value, &bytes);
         if (there == t->filter[i].null) return false;
         if (there && (bytes != t->filter[i].bytes || memcmp(value, t->filter[i].value, bytes) != 0))
             return false;
