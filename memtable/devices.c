@@ -51,6 +51,13 @@ struct device_entry {
 };
 _Static_assert(sizeof(struct device_entry) == 24, "counted at the head of this file");
 
+struct device_chunk {
+    struct device_entry entries[CHUNK_ENTRIES];
+};
+struct device_leaf {
+    struct device_chunk *chunks[LEAF_CHUNKS];
+};
+
 /* One table's chain. Never freed before the end; buckets are pushed under the lock. */
 struct device_table {
     struct device_table *next;
@@ -68,7 +75,7 @@ struct key_block {
 struct devices {
     _Atomic uint32_t generation; /* pair G */
     _Atomic uint32_t *slots[GENERATIONS];
-    struct device_entry **leaves[TOP_LEAVES];
+    struct device_leaf *leaves[TOP_LEAVES];
     _Atomic(struct device_table *) tables[TABLE_BUCKETS];
     _Atomic uint32_t count;
     _Atomic uint64_t bytes;
@@ -81,8 +88,8 @@ struct devices {
 
 static struct device_entry *entry_of(const struct devices *devices, uint32_t number)
 {
-    struct device_entry **leaf = devices->leaves[number / CHUNK_ENTRIES / LEAF_CHUNKS];
-    return &leaf[number / CHUNK_ENTRIES % LEAF_CHUNKS][number % CHUNK_ENTRIES];
+    struct device_leaf *leaf = devices->leaves[number / CHUNK_ENTRIES / LEAF_CHUNKS];
+    return &leaf->chunks[number / CHUNK_ENTRIES % LEAF_CHUNKS]->entries[number % CHUNK_ENTRIES];
 }
 
 static uint32_t hash_of(uint64_t incarnation, const void *key, uint32_t key_bytes)
@@ -100,7 +107,7 @@ int devices_create(struct devices **devices_out)
     struct devices *devices = mem_zalloc(sizeof *devices);
     if (devices == NULL) return -ENOMEM;
     devices->slots[0] = mem_zalloc_array(FIRST_SLOTS, sizeof *devices->slots[0]);
-    devices->leaves[0] = mem_zalloc_array(LEAF_CHUNKS, sizeof *devices->leaves[0]);
+    devices->leaves[0] = mem_zalloc(sizeof *devices->leaves[0]);
     if (devices->slots[0] == NULL || devices->leaves[0] == NULL) {
         mem_free((void *)(uintptr_t)devices->slots[0]);
         mem_free(devices->leaves[0]);
@@ -119,7 +126,7 @@ void devices_destroy(struct devices *devices)
         mem_free((void *)(uintptr_t)devices->slots[g]);
     for (uint32_t t = 0; t < TOP_LEAVES && devices->leaves[t] != NULL; t++) {
         for (uint32_t c = 0; c < LEAF_CHUNKS; c++)
-            mem_free(devices->leaves[t][c]);
+            mem_free(devices->leaves[t]->chunks[c]);
         mem_free(devices->leaves[t]);
     }
     for (uint32_t b = 0; b < TABLE_BUCKETS; b++) {
@@ -205,17 +212,17 @@ static int reserve_slot(struct devices *devices, uint32_t count)
 /* Makes the way to entry `number` exist. */
 static int reserve_entry(struct devices *devices, uint32_t number)
 {
-    struct device_entry ***leaf = &devices->leaves[number / CHUNK_ENTRIES / LEAF_CHUNKS];
+    struct device_leaf **leaf = &devices->leaves[number / CHUNK_ENTRIES / LEAF_CHUNKS];
     if (*leaf == NULL) {
-        *leaf = mem_zalloc_array(LEAF_CHUNKS, sizeof **leaf);
+        *leaf = mem_zalloc(sizeof **leaf);
         if (*leaf == NULL) return -ENOMEM;
-        count_bytes(devices, LEAF_CHUNKS * sizeof **leaf);
+        count_bytes(devices, sizeof **leaf);
     }
-    struct device_entry **chunk = &(*leaf)[number / CHUNK_ENTRIES % LEAF_CHUNKS];
+    struct device_chunk **chunk = &(*leaf)->chunks[number / CHUNK_ENTRIES % LEAF_CHUNKS];
     if (*chunk == NULL) {
-        *chunk = mem_zalloc_array(CHUNK_ENTRIES, sizeof **chunk);
+        *chunk = mem_zalloc(sizeof **chunk);
         if (*chunk == NULL) return -ENOMEM;
-        count_bytes(devices, CHUNK_ENTRIES * sizeof **chunk);
+        count_bytes(devices, sizeof **chunk);
     }
     return 0;
 }
