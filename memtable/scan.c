@@ -66,7 +66,7 @@ static int gather_runs(struct memtable_scan *scan, const struct memtable_snapsho
             }
             off = extent->next;
         }
-        reverse_runs(scan->runs + first, scan->run_count - first);
+        if (scan->run_count != first) reverse_runs(scan->runs + first, scan->run_count - first);
     }
     return 0;
 }

@@ -417,7 +417,9 @@ int64_t memtable_scan_next(struct memtable_scan *scan, int64_t *times, struct me
         if (rc != 0 || scan->heap_count == 0) break; /* the next call fails or ends in its turn */
         int64_t time = scan->heap[0].time;
         if (scan->delete_count != 0) sweep_deletes(scan, time);
-        if (merge_row(scan, time, cells + (size_t)count * scan->want_count)) times[count++] = time;
+        struct memtable_cell *row =
+            scan->want_count != 0 ? cells + (size_t)count * scan->want_count : NULL;
+        if (merge_row(scan, time, row)) times[count++] = time;
     }
     return count;
 }

@@ -718,6 +718,63 @@ static void memtable_scan__a_million_extents__in_less_than_seconds(void **state)
     }
 }
 
+/* Batches of a hundred devices, ten rounds over all of them: as many extents as the test above has,
+ * spread out. */
+static void memtable_scan__many_devices__each_its_own_rows(void **state)
+{
+    (void)state;
+    const uint32_t device_count = EXTENTS / 10, at_once = 100, rounds = 10;
+    struct store store;
+    struct make_row rows[100];
+    struct make_value keys[100], numbers[100];
+    char names[100][16];
+    int64_t values[100];
+    store_init(&store, 64u << 20, 16u << 20);
+    uint64_t began = now_ns();
+    for (uint32_t i = 0; i < rounds * device_count; i += at_once) {
+        for (uint32_t d = 0; d < at_once; d++) {
+            int bytes = snprintf(names[d], sizeof names[d], "h%u", (i + d) % device_count);
+            values[d] = 1 + i + d;
+            keys[d] = (struct make_value){names[d], (uint32_t)bytes};
+            rows[d] = (struct make_row){d, i / device_count};
+            numbers[d] = (struct make_value){&values[d], 8};
+        }
+        const struct make_column column = {100, 2, numbers};
+        const struct make_tablet tablet = {40, at_once, rows, 1, &column};
+        const struct make_batch batch = {0, 1, &tablet, 1000, at_once, keys};
+        uint8_t *payload;
+        uint32_t bytes = make_batch(&batch, &payload);
+        store_batch(&store, payload, bytes);
+        mem_free(payload);
+    }
+    uint64_t written = now_ns();
+    struct memtable_snapshot snapshot = store_snapshot(&store);
+    assert_int_equal(devices_count(store.devices), device_count);
+    for (uint32_t d = 0; d < device_count; d++) {
+        char name[16];
+        int64_t times[16], value;
+        struct memtable_cell cells[32];
+        struct memtable_scan *scan;
+        (void)snprintf(name, sizeof name, "h%u", d);
+        struct memtable_query query = query_small(&store, name);
+        assert_int_equal(memtable_scan_open(&snapshot, &query, &scan), 0);
+        assert_int_equal(memtable_scan_next(scan, times, cells, 16), rounds);
+        for (uint32_t r = 0; r < rounds; r++) {
+            memcpy(&value, cells[2 * r].data, 8);
+            assert_int_equal(times[r], r);
+            assert_int_equal(value, 1 + (int64_t)r * device_count + d);
+            assert_null(cells[2 * r + 1].data);
+        }
+        memtable_scan_close(scan);
+    }
+    printf("%u devices with %u extents each in %u segments: write %.0f ns an extent, scan %.0f ns "
+           "a device\n",
+           device_count, rounds, store.segment_count,
+           (double)(written - began) / (rounds * device_count),
+           (double)(now_ns() - written) / device_count);
+    store_deinit(&store);
+}
+
 /* Deletes that overlap, and ones that lie side by side: neither is looked at for every row. */
 static void memtable_scan__many_deletes__time_grows_with_their_number_alone(void **state)
 {
@@ -758,6 +815,7 @@ int main(void)
         cmocka_unit_test(memtable_scan__no_wants__times_alone),
         cmocka_unit_test(memtable_scan__no_memory__enomem_and_no_row_lost),
         cmocka_unit_test(memtable_scan__a_million_extents__in_less_than_seconds),
+        cmocka_unit_test(memtable_scan__many_devices__each_its_own_rows),
         cmocka_unit_test(memtable_scan__many_deletes__time_grows_with_their_number_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
