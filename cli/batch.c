@@ -159,6 +159,12 @@ static uint32_t column_of(struct batch_table *t, struct text name, uint32_t gues
     return add_column(t, name, hash);
 }
 
+void batch_declare(struct batch *b, struct text table, struct text column)
+{
+    struct batch_table *t = table_of(b, table);
+    (void)column_of(t, column, (uint32_t)t->column_count);
+}
+
 /* ---- adding ---- */
 
 static size_t width_of(enum rf_type type)

@@ -2,7 +2,7 @@
  *
  * Rows are copied in; the tablets borrow from the batch until the next batch_begin. Memory is kept
  * from batch to batch. A table's tablet has the columns that at least one of its rows has a value
- * for, in the order in which they were first seen; where a row has none, it is null.
+ * for, in the order in which they were first seen or declared; where a row has none, it is null.
  * Thread   one at a time */
 #ifndef RF_CLI_BATCH_H
 #define RF_CLI_BATCH_H
@@ -27,6 +27,10 @@ struct batch {
 void batch_deinit(struct batch *b);
 
 void batch_begin(struct batch *b);
+
+/* Gives a column its place before any row has it: tablets have their columns in the order in which
+ * they were first declared or added. It stays for all later batches. */
+void batch_declare(struct batch *b, struct text table, struct text column);
 
 /* Adds a row; record: a number of the caller's, which batch_record_of_row gives back. False when
  * the row does not fit what is there (a name twice, a column of another type or kind than in an

@@ -75,6 +75,8 @@ struct load {
     const char *table, *tags, *time, *time_format, *null, *types;
     const char *acks, *bad;
     bool json;
+    struct csv_type *csv_types; /* out of types */
+    size_t csv_type_count;
 };
 
 enum { FORMAT_UNSET, FORMAT_LP, FORMAT_CSV };
@@ -185,10 +187,10 @@ static int take_known(void *ctx, const struct rf_table_info *info)
     return 0;
 }
 
-static enum exit_code parse_types(const struct load *l, struct csv_type **types_out,
-                                  size_t *count_out)
+static enum exit_code parse_types(struct load *l)
 {
     size_t count;
+    if (l->types == NULL) return EXIT_OK;
     struct text *pieces = split_commas(l->types, &count);
     struct csv_type *types = need_zalloc(count * sizeof *types);
     enum exit_code code = EXIT_OK;
@@ -205,8 +207,8 @@ static enum exit_code parse_types(const struct load *l, struct csv_type **types_
             code = usage("load", "--types: there is no type \"%.*s\"", (int)type.bytes, type.at);
     }
     mem_free(pieces);
-    *types_out = types;
-    *count_out = count;
+    l->csv_types = types;
+    l->csv_type_count = count;
     return code;
 }
 
@@ -214,30 +216,26 @@ static enum exit_code make_csv(const struct load *l, const struct store *store,
                                struct csv_options *csv, struct known *known)
 {
     struct text *tags = NULL;
-    struct csv_type *types = NULL;
-    enum exit_code code = EXIT_OK;
     *csv = (struct csv_options){
         .table = text_of(l->table),
         .time = text_of(l->time != NULL ? l->time : "time"),
         .time_format = {(enum time_unit)l->time_unit, store->unit, TIME_EXACT, l->time_format},
         .null = text_of(l->null != NULL ? l->null : ""),
+        .types = l->csv_types,
+        .type_count = l->csv_type_count,
     };
     if (l->tags != NULL) tags = split_commas(l->tags, &csv->tag_count);
-    if (l->types != NULL) code = parse_types(l, &types, &csv->type_count);
     csv->tags = tags;
-    csv->types = types;
     known->table = l->table;
-    int rc = code == EXIT_OK ? rf_tables(store->engine, take_known, known) : 0;
-    if (rc != 0) code = report("load", rc, NULL);
+    int rc = rf_tables(store->engine, take_known, known);
     csv->known = known->type;
     csv->known_count = known->count;
-    return code;
+    return rc == 0 ? EXIT_OK : report("load", rc, NULL);
 }
 
 static void free_csv(struct csv_options *csv, struct known *known)
 {
     mem_free((void *)(uintptr_t)csv->tags);
-    mem_free((void *)(uintptr_t)csv->types);
     for (size_t i = 0; i < known->count; i++)
         mem_free((void *)(uintptr_t)known->type[i].column.at);
     mem_free(known->type);
@@ -353,6 +351,7 @@ static enum exit_code run(struct load *l)
     struct store store;
     static const enum rf_time_unit made_in[] = {RF_TIME_NS, RF_TIME_US, RF_TIME_MS, RF_TIME_NS};
     enum exit_code code = check(l);
+    if (code == EXIT_OK) code = parse_types(l);
     if (code != EXIT_OK) return code;
     l->store.unit = made_in[l->time_unit];
     l->store.sync = (enum rf_sync)l->sync;
@@ -378,5 +377,6 @@ enum exit_code command_load(int argc, char **argv)
         code = finish_stdout("load", code);
     }
     arg_list_deinit(&l.files);
+    mem_free(l.csv_types);
     return code;
 }

@@ -57,7 +57,8 @@ struct worker {
     uint64_t number;                 /* of the block */
     size_t first;                    /* record of the block that is no header */
     const struct csv_header *header; /* NULL: line protocol */
-    char **aside;                    /* by record: why it is put aside, NULL: it is not */
+    const struct csv_header *declared;
+    char **aside; /* by record: why it is put aside, NULL: it is not */
     size_t aside_capacity;
     struct batch batch;
     struct row row;
@@ -227,9 +228,20 @@ static enum built build_once(struct worker *w)
     return BUILT;
 }
 
+/* A table that is made by CSV has its columns in the header's order. */
+static void declare_columns(struct worker *w)
+{
+    if (w->header == NULL || w->declared == w->header) return;
+    w->declared = w->header;
+    for (size_t i = 0; i < w->header->count; i++)
+        if (w->header->column[i].role != CSV_TIME)
+            batch_declare(&w->batch, w->header->options->table, w->header->column[i].name);
+}
+
 static void build(struct worker *w)
 {
     enum built built;
+    declare_columns(w);
     do
         built = build_once(w);
     while (built == BUILD_AGAIN);

@@ -183,9 +183,27 @@ static void add__thousands_of_columns_in_any_order__each_keeps_its_values(void *
     batch_deinit(&b);
 }
 
+static void declare__before_rows__columns_in_that_order(void **state)
+{
+    (void)state;
+    struct batch b = {0};
+    batch_begin(&b);
+    batch_declare(&b, text_of("cpu"), text_of("w"));
+    batch_declare(&b, text_of("cpu"), text_of("unused"));
+    batch_declare(&b, text_of("cpu"), text_of("v"));
+    add_ok(&b, "cpu v=1,w=2,x=3 10", 0);
+    batch_finish(&b);
+    assert_int_equal(b.tablet[0].columns, 3);
+    assert_string_equal(b.tablet[0].column[0].name, "w");
+    assert_string_equal(b.tablet[0].column[1].name, "v");
+    assert_string_equal(b.tablet[0].column[2].name, "x");
+    batch_deinit(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(declare__before_rows__columns_in_that_order),
         cmocka_unit_test(finish__columns_of_all_rows__unioned_with_nulls),
         cmocka_unit_test(begin__again__nothing_of_the_last_batch_is_left),
         cmocka_unit_test(add__an_empty_text_alone__is_no_null_array),
