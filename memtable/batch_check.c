@@ -175,11 +175,13 @@ static int check_text(struct walk *w, uint32_t rows)
     if (rc != 0) return rc;
     rc = check_u32(w, off, "first position", 0);
     if (rc != 0) return rc;
+    const uint8_t *positions = w->payload + off;
     uint32_t before = 0;
     for (uint32_t r = 1; r <= rows; r++) {
-        rc = check_count(w, off + 4u * (uint64_t)r, "position", before, UINT32_MAX);
-        if (rc != 0) return rc;
-        before = load_u32(w->payload + off + 4u * (uint64_t)r);
+        uint32_t position = load_u32(positions + 4u * (uint64_t)r);
+        if (RF_UNLIKELY(position < before))
+            return bad_range(w, off + 4u * (uint64_t)r, "position", before, UINT32_MAX, position);
+        before = position;
     }
     rc = take_gap(w);
     return rc != 0 ? rc : take(w, before, "bytes");
