@@ -181,7 +181,8 @@ static int tell(const struct schema_table *table, uint64_t version,
                 int (*each)(void *ctx, const struct rf_table_info *info), void *ctx)
 {
     struct column_list l = {.table = table, .version = version};
-    int rc = schema_each_column(table, version, each_column, &l);
+    int rc = 0;
+    if (!schema_table_is_tree(table)) rc = schema_each_column(table, version, each_column, &l);
     struct rf_table_info info = {.name = schema_table_name(table),
                                  .tree = schema_table_is_tree(table),
                                  .ttl = schema_table_ttl(table),

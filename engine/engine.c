@@ -131,16 +131,41 @@ int engine_resume(struct engine *e, struct err_msg *msg)
     return 0;
 }
 
-/* How far a lane may be trimmed by time: up to the first segment with a row at or above it. */
-static uint64_t trim_lsn_by_time(struct engine *e, uint32_t lane, int64_t before)
+int engine_images(struct wal_lane *lane, struct wal_image ***images_out, uint32_t *count_out)
 {
-    struct wal_image *images[4096];
-    uint64_t lsn = wal_visible(e->lane[lane]);
-    uint32_t n = wal_images(e->lane[lane], images, 4096);
-    for (uint32_t i = 0; i < n && i < 4096; i++)
-        if (memtable_extents(images[i]->owner) > 0 && memtable_time_max(images[i]->owner) >= before)
-            return images[i]->number * e->segment_bytes;
-    return lsn;
+    uint32_t room = wal_images(lane, NULL, 0) + 2, n;
+    struct wal_image **images = NULL;
+    for (;; room = n + 2) { /* more than once when segments begin meanwhile */
+        struct wal_image **more = mem_realloc(images, room * sizeof(*more));
+        if (more == NULL) {
+            mem_free(images);
+            return -ENOMEM;
+        }
+        images = more;
+        n = wal_images(lane, images, room);
+        if (n <= room) break;
+    }
+    *images_out = images;
+    *count_out = n;
+    return 0;
+}
+
+/* How far a lane may be trimmed by time: up to the first segment with a row at or above it. */
+static int trim_lsn_by_time(struct engine *e, uint32_t lane, int64_t before, uint64_t *lsn_out)
+{
+    struct wal_image **images;
+    uint32_t n;
+    *lsn_out = wal_visible(e->lane[lane]);
+    int rc = engine_images(e->lane[lane], &images, &n);
+    if (rc != 0) return rc;
+    for (uint32_t i = 0; i < n; i++) {
+        struct memtable_segment *s = images[i]->owner;
+        if (memtable_extents(s) == 0 || memtable_time_max(s) < before) continue;
+        *lsn_out = images[i]->number * e->segment_bytes;
+        break;
+    }
+    mem_free(images);
+    return 0;
 }
 
 int engine_trim(struct engine *e, const struct rf_trim_options *o, uint64_t *position_out)
@@ -150,13 +175,14 @@ int engine_trim(struct engine *e, const struct rf_trim_options *o, uint64_t *pos
     struct pin *pin = pins_acquire(&e->pins); /* the segments that are looked into */
     if (pin == NULL) return -RFE_LIMIT;
     uint64_t target[WAL_LANES_MAX];
-    for (uint32_t i = 0; i < e->lanes; i++) {
-        target[i] = o->by_time ? trim_lsn_by_time(e, i, o->before_time) : UINT64_MAX;
+    int rc = 0;
+    for (uint32_t i = 0; i < e->lanes && rc == 0; i++) {
+        target[i] = UINT64_MAX;
+        if (o->by_time) rc = trim_lsn_by_time(e, i, o->before_time, &target[i]);
         if (o->before_position != 0 && o->before_position < target[i])
             target[i] = o->before_position;
     }
     pins_release(pin);
-    int rc = 0;
     for (uint32_t i = 0; i < e->lanes && rc == 0; i++)
         rc = wal_trim(e->lane[i], target[i]);
     if (position_out != NULL) *position_out = wal_oldest(e->lane[0]);

@@ -251,6 +251,11 @@ static inline int64_t deadline_after(int64_t wait_ns)
     return wait_ns < 0 || wait_ns > INT64_MAX - now ? INT64_MAX : now + wait_ns;
 }
 
+/* The live segments' images, oldest first; *images_out is the caller's to mem_free. Under a pin that
+ * was widened before. */
+RF_NODISCARD int engine_images(struct wal_lane *lane, struct wal_image ***images_out,
+                               uint32_t *count_out);
+
 /* replay.c */
 RF_NODISCARD int engine_replay(struct engine *e, struct err_msg *msg);
 

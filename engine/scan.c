@@ -29,19 +29,21 @@ struct engine_cursor {
 
 static int take_lane(struct engine_cursor *c, uint32_t lane)
 {
-    struct wal_image *images[SCAN_SEGMENTS_MAX];
     struct wal_lane *l = c->e->lane[lane];
+    struct wal_image **images = NULL;
     uint64_t visible = wal_visible(l); /* before the images: all that lies below it is in them */
-    uint32_t n = wal_images(l, images, SCAN_SEGMENTS_MAX);
-    if (n > SCAN_SEGMENTS_MAX) return -RFE_LIMIT;
-    struct memtable_segment **segments = mem_realloc(c->segments[lane], (n + 1) * sizeof *segments);
-    if (segments == NULL) return -ENOMEM;
+    uint32_t n;
+    int rc = engine_images(l, &images, &n);
+    if (rc != 0) return rc;
+    if (n > 0) pin_narrow(c->pin, lane, images[0]->number);
+    /* In place: the owner of each image is its memtable segment. */
+    struct memtable_segment **segments = (struct memtable_segment **)(void *)images;
     for (uint32_t i = 0; i < n; i++)
         segments[i] = images[i]->owner;
+    mem_free(c->segments[lane]);
     c->segments[lane] = segments;
     c->snapshot[lane] =
         (struct memtable_snapshot){.segments = segments, .segment_count = n, .visible = visible};
-    if (n > 0) pin_narrow(c->pin, lane, images[0]->number);
     return 0;
 }
 

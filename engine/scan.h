@@ -4,9 +4,8 @@
 
 #include "engine/engine_impl.h"
 
-#define SCAN_SEGMENTS_MAX 4096u
-#define SCAN_CHUNK_ROWS   1024u
-#define SCAN_CHUNK_CELLS  65536u
+#define SCAN_CHUNK_ROWS  1024u
+#define SCAN_CHUNK_CELLS 65536u
 
 /* What is asked for, resolved at one version. */
 struct scan_target {

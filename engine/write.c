@@ -71,9 +71,24 @@ int engine_reserve(struct engine *e, const struct reserve_want *w, struct op *op
 
 /* ---- one try ---- */
 
+/* Asks the plane for what is missing. It may take a commit of the catalog, whatever the caller's
+ * wait for room is: an asynchronous write that waits for no room still gets its new columns. */
+static int create(struct prepared *p, const struct engine_want *wants, uint32_t n)
+{
+    struct engine *e = p->engine;
+    struct err_msg msg = {.code = 0};
+    int rc = e->o.hooks.create(e->o.hooks.ctx, wants, n, e->o.write_wait_ns, &msg);
+    if (rc == 0) return 0;
+    if (rc == -RFE_LEASE_FENCED) return -RFE_LEASE_FENCED_RETRY;
+    if (rc == -RFE_UNKNOWN) /* of the columns; the batch is not stored, that is known */
+        return engine_fail(p->error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
+                           "new tables or columns were not made within the wait");
+    return engine_fail(p->error, rc, RF_NONE, RF_NONE, RF_NONE, "%s",
+                       msg.code != 0 ? msg.text : err_text(rc));
+}
+
 /* Looks the tablets up in the token's version; what is missing is made and the token taken anew. */
-static int check_and_create(struct prepared *p, const struct rf_tablet *tablets, uint32_t n,
-                            int64_t deadline)
+static int check_and_create(struct prepared *p, const struct rf_tablet *tablets, uint32_t n)
 {
     struct engine *e = p->engine;
     for (;;) {
@@ -88,14 +103,8 @@ static int check_and_create(struct prepared *p, const struct rf_tablet *tablets,
         uint32_t want_count;
         int rc = tablets_check(p, tablets, n, &wants, &want_count);
         if (rc != 0 || want_count == 0) return rc;
-        struct err_msg msg = {.code = 0};
-        int64_t left = deadline - mono_ns();
-        if (left <= 0) left = 0;
-        rc = e->o.hooks.create(e->o.hooks.ctx, wants, want_count, left, &msg);
-        if (rc == -RFE_LEASE_FENCED) return -RFE_LEASE_FENCED_RETRY;
-        if (rc != 0)
-            return engine_fail(p->error, rc, RF_NONE, RF_NONE, RF_NONE, "%s",
-                               msg.code != 0 ? msg.text : err_text(rc));
+        rc = create(p, wants, want_count);
+        if (rc != 0) return rc;
         scratch_reset(p->scratch);
     }
 }
@@ -152,7 +161,7 @@ static int try_once(struct prepared *p, struct op *op, const struct rf_tablet *t
 {
     bool timed = p->engine->stage_hist != NULL;
     int64_t began = timed ? mono_ns() : 0;
-    int rc = check_and_create(p, tablets, n, deadline);
+    int rc = check_and_create(p, tablets, n);
     if (timed) p->stage_ns[STAGE_VALIDATE] = mono_ns() - began;
     engine_step(STEP_ORDER, 0);
     if (rc == 0) rc = tablets_order(p);

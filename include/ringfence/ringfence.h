@@ -249,7 +249,8 @@ struct rf_completion {
 };
 
 /* Begins a batch: checks and copies it before it returns, so the caller's columns are free then,
- * and never waits for the device. Waits for room at most wait_ms (0: RF_CODE_WRITE_REJECT at once).
+ * and never waits for the device, but for tables and columns that it is the first to name (up to
+ * write_wait_ms). Waits for room at most wait_ms (0: RF_CODE_WRITE_REJECT at once).
  *
  * done, user  done(user, code) runs inside rf_completions(), on its caller's thread; may be NULL
  * Returns     0: a completion will come. Else an error of rf_write, and none will */
