@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,8 @@ static struct shared *join_path(const struct fault_env *env, uint32_t dir, const
 {
     if (dir == FAULT_ROOT) return shared_text(name);
     char path[PATH_MAX];
-    const char *parent = shared_str(env->nodes[dir].path);
-    size_t parent_bytes = strlen(parent), name_bytes = strlen(name);
-    CHECK(parent_bytes + 1 + name_bytes + 1 <= sizeof path); /* both came in one path */
-    memcpy(path, parent, parent_bytes);
-    path[parent_bytes] = '/';
-    memcpy(path + parent_bytes + 1, name, name_bytes + 1);
+    int bytes = snprintf(path, sizeof path, "%s/%s", shared_str(env->nodes[dir].path), name);
+    CHECK(bytes > 0 && (size_t)bytes < sizeof path); /* both came in one path */
     return shared_text(path);
 }
 
@@ -217,9 +214,9 @@ static int64_t walk(struct fault_env *env, const char *path, char *last)
             continue;
         }
         if (last[0] != '\0') {
-            int64_t at = names_find(&env->names, dir, last);
-            if (at < 0) return -ENOENT;
-            dir = env->names.entries[at].node;
+            const struct name_entry *entry = names_find(&env->names, dir, last);
+            if (entry == NULL) return -ENOENT;
+            dir = entry->node;
             if (!env->nodes[dir].is_dir) return -ENOTDIR;
         }
         memcpy(last, path, bytes);
@@ -233,8 +230,8 @@ int64_t fault_find_locked(struct fault_env *env, const char *path)
     char last[NAME_MAX + 1];
     int64_t dir = walk(env, path, last);
     if (dir < 0 || last[0] == '\0') return dir;
-    int64_t at = names_find(&env->names, (uint32_t)dir, last);
-    return at < 0 ? -ENOENT : (int64_t)env->names.entries[at].node;
+    const struct name_entry *entry = names_find(&env->names, (uint32_t)dir, last);
+    return entry == NULL ? -ENOENT : (int64_t)entry->node;
 }
 
 static int64_t find_dir(struct fault_env *env, const char *path)
@@ -302,10 +299,10 @@ static int open_locked(struct fault_env *env, const char *path, unsigned flags,
     int64_t dir = walk(env, path, last);
     if (dir < 0) return (int)dir;
     if (last[0] == '\0') return -EISDIR;
-    int64_t at = names_find(&env->names, (uint32_t)dir, last);
+    const struct name_entry *entry = names_find(&env->names, (uint32_t)dir, last);
     uint32_t node;
-    if (at >= 0) {
-        node = env->names.entries[at].node;
+    if (entry != NULL) {
+        node = entry->node;
         if ((flags & IO_EXCL) != 0) return -EEXIST;
         if (env->nodes[node].is_dir) return -EISDIR;
     } else {
@@ -637,8 +634,7 @@ static int fault_lock_dir(struct io_env *base, const char *path, bool exclusive,
 
 static void remove_name(struct fault_env *env, uint32_t dir, const char *name)
 {
-    int64_t at = names_find(&env->names, dir, name);
-    uint32_t node = env->names.entries[at].node;
+    uint32_t node = names_find(&env->names, dir, name)->node;
     names_remove(&env->names, dir, name);
     env->nodes[node].links--;
     drop_if_unused(env, node);
@@ -652,12 +648,12 @@ static int rename_locked(struct fault_env *env, const char *from, const char *to
     int64_t from_dir = walk(env, from, from_name), to_dir = walk(env, to, to_name);
     if (from_dir < 0 || to_dir < 0) return (int)(from_dir < 0 ? from_dir : to_dir);
     if (from_name[0] == '\0' || to_name[0] == '\0') return -EBUSY;
-    int64_t at = names_find(&env->names, (uint32_t)from_dir, from_name);
-    if (at < 0) return -ENOENT;
-    uint32_t node = env->names.entries[at].node;
-    int64_t over = names_find(&env->names, (uint32_t)to_dir, to_name);
-    if (over >= 0) {
-        uint32_t old = env->names.entries[over].node;
+    const struct name_entry *entry = names_find(&env->names, (uint32_t)from_dir, from_name);
+    if (entry == NULL) return -ENOENT;
+    uint32_t node = entry->node;
+    const struct name_entry *over = names_find(&env->names, (uint32_t)to_dir, to_name);
+    if (over != NULL) {
+        uint32_t old = over->node;
         if (old == node) return 0;
         if (env->nodes[old].is_dir) return -EISDIR; /* nobody renames over a directory */
         remove_name(env, (uint32_t)to_dir, to_name);
@@ -696,9 +692,9 @@ static int unlink_locked(struct fault_env *env, const char *path)
     char last[NAME_MAX + 1];
     int64_t dir = walk(env, path, last);
     if (dir < 0) return (int)dir;
-    int64_t at = names_find(&env->names, (uint32_t)dir, last);
-    if (at < 0) return -ENOENT;
-    uint32_t node = env->names.entries[at].node;
+    const struct name_entry *entry = names_find(&env->names, (uint32_t)dir, last);
+    if (entry == NULL) return -ENOENT;
+    uint32_t node = entry->node;
     if (env->nodes[node].is_dir) return -EISDIR;
     struct event event = {
         .kind = FAULT_EVENT_NAME,
@@ -731,7 +727,7 @@ static int fault_mkdir(struct io_env *base, const char *path)
     int64_t dir = rc != 0 ? rc : walk(env, path, last);
     if (dir < 0)
         rc = (int)dir;
-    else if (last[0] == '\0' || names_find(&env->names, (uint32_t)dir, last) >= 0)
+    else if (last[0] == '\0' || names_find(&env->names, (uint32_t)dir, last) != NULL)
         rc = -EEXIST;
     else
         (void)make_node(env, (uint32_t)dir, last, true);

@@ -65,19 +65,19 @@ static void *room_for_one(void *array, size_t count, size_t *room, size_t bytes)
 
 /* ---- names ---- */
 
-int64_t names_find(const struct names *names, uint32_t dir, const char *name)
+struct name_entry *names_find(const struct names *names, uint32_t dir, const char *name)
 {
     for (size_t i = 0; i < names->count; i++)
         if (names->entries[i].dir == dir && strcmp(shared_str(names->entries[i].name), name) == 0)
-            return (int64_t)i;
-    return -1;
+            return &names->entries[i];
+    return NULL;
 }
 
 void names_set(struct names *names, uint32_t dir, struct shared *name, uint32_t node)
 {
-    int64_t at = names_find(names, dir, shared_str(name));
-    if (at >= 0) {
-        names->entries[at].node = node;
+    struct name_entry *entry = names_find(names, dir, shared_str(name));
+    if (entry != NULL) {
+        entry->node = node;
         return;
     }
     names->entries =
@@ -88,10 +88,11 @@ void names_set(struct names *names, uint32_t dir, struct shared *name, uint32_t 
 
 void names_remove(struct names *names, uint32_t dir, const char *name)
 {
-    int64_t at = names_find(names, dir, name);
-    if (at < 0) return;
-    shared_put(names->entries[at].name);
-    names->entries[at] = names->entries[--names->count];
+    struct name_entry *entry = names_find(names, dir, name);
+    if (entry == NULL) return;
+    CHECK(names->entries != NULL && names->count > 0); /* it was found there */
+    shared_put(entry->name);
+    *entry = names->entries[--names->count];
 }
 
 void names_copy(struct names *to, const struct names *from)
@@ -191,12 +192,14 @@ static void apply_part(struct image *image, const struct change *change, uint64_
     if (image->bytes < reach) image->bytes = reach;
 }
 
-static void drop_change(struct disk_node *node, size_t at)
+/* Takes a change out of the list; its data is the caller's. */
+static struct change take_change(struct disk_node *node, size_t at)
 {
-    shared_put(node->changes[at].data);
+    struct change change = node->changes[at];
     node->count--;
     memmove(&node->changes[at], &node->changes[at + 1],
             (node->count - at) * sizeof node->changes[0]);
+    return change;
 }
 
 /* Moves durable changes into the durable image, each once no older change that stays meets it. */
@@ -225,7 +228,8 @@ static void drop_covered(struct disk_node *node, size_t at)
     for (size_t older = at; older-- > 0;) {
         const struct change *change = &node->changes[older];
         if (change->is_size || change->file_end > cover.file_end) continue;
-        if (change->start >= cover.start && change->end <= cover.end) drop_change(node, older);
+        if (change->start >= cover.start && change->end <= cover.end)
+            shared_put(take_change(node, older).data);
     }
 }
 
@@ -273,9 +277,7 @@ static void write_completed(struct disk *disk, const struct event *e)
            (node->changes[at].state != CHANGE_IN_FLIGHT || node->changes[at].op != e->op))
         at++;
     CHECK(at < node->count);
-    struct change change = node->changes[at];
-    change.data = shared_ref(change.data);
-    drop_change(node, at);
+    struct change change = take_change(node, at);
     if (e->result <= 0) {
         shared_put(change.data);
         return;
@@ -344,8 +346,9 @@ static void apply_name(struct names *names, const struct name_change *change)
         return;
     }
     if (change->op == NAME_RENAME) {
-        int64_t from = names_find(names, change->dir_from, shared_str(change->name_from));
-        if (from >= 0 && names->entries[from].node == change->node)
+        const struct name_entry *from =
+            names_find(names, change->dir_from, shared_str(change->name_from));
+        if (from != NULL && from->node == change->node)
             names_remove(names, change->dir_from, shared_str(change->name_from));
     }
     names_set(names, change->dir, change->name, change->node);

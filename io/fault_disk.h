@@ -72,8 +72,8 @@ struct names {
     } * entries;
     size_t count, room;
 };
-/* The entry's index, or -1. */
-int64_t names_find(const struct names *names, uint32_t dir, const char *name);
+/* NULL: no such name. Until the next change of the names. */
+struct name_entry *names_find(const struct names *names, uint32_t dir, const char *name);
 void names_set(struct names *names, uint32_t dir, struct shared *name, uint32_t node);
 void names_remove(struct names *names, uint32_t dir, const char *name);
 void names_copy(struct names *to, const struct names *from);
