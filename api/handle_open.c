@@ -160,17 +160,15 @@ static int open_plane(struct rf_engine *h, const struct wal_manifest *m, const c
     return plane_open(&o, &h->plane, msg);
 }
 
-static int catalog_path(struct rf_engine *h, const char *dir, char *out, size_t out_bytes)
+static int catalog_path(const char *dir, char *out, size_t out_bytes)
 {
-    if (handle_seams.env != NULL) {
-        strcpy(out, CATALOG_NAME);
+    char real[PATH_MAX];
+    if (handle_seams.env != NULL) { /* the double has no folders above its root */
+        memcpy(out, CATALOG_NAME, sizeof CATALOG_NAME);
         return 0;
     }
-    (void)h;
-    char *real = realpath(dir, NULL);
-    if (real == NULL) return -errno;
+    if (realpath(dir, real) == NULL) return -errno;
     int n = snprintf(out, out_bytes, "%s/" CATALOG_NAME, real);
-    free(real);
     return n < 0 || (size_t)n >= out_bytes ? -ENAMETOOLONG : 0;
 }
 
@@ -192,7 +190,7 @@ static int make_catalog(void *ctx, struct wal_manifest *m)
     }
     m->catalog_generation = 1;
     m->version_obeyed = 0;
-    int rc = catalog_path(o->h, o->dir, path, sizeof path);
+    int rc = catalog_path(o->dir, path, sizeof path);
     if (rc != 0) return rc;
     if (o->h->plane != NULL) { /* a creation that was tried again */
         plane_close(o->h->plane);
@@ -212,7 +210,7 @@ static int open_existing_catalog(struct rf_engine *h, const char *dir, struct er
         catalog_copy_remove(copy);
         return rc;
     }
-    int rc = catalog_path(h, dir, path, sizeof path);
+    int rc = catalog_path(dir, path, sizeof path);
     if (rc != 0) return err_set(msg, rc, "%s: %s", dir, err_text(rc));
     return open_plane(h, &h->dir.manifest, path, false, msg);
 }

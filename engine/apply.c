@@ -3,11 +3,6 @@
  * logs: the range is reserved, and everybody behind it waits for it to be published. */
 #include "engine/engine_impl.h"
 
-static inline uint32_t row_at(const struct tablet_group *g, uint32_t i)
-{
-    return g->order != NULL ? g->order[i] : i;
-}
-
 /* ---- copying ---- */
 
 #define GATHER(type)                     \

@@ -14,6 +14,7 @@ HEADER = "include/ringfence/ringfence.h"
 def declared(text):
     """The names of the calls in the header's text."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"^#.*$", "", text, flags=re.M)
     return set(re.findall(r"\bRF_API(?:_CHECK)?\b[^;(]*?\b(\w+)\s*\(", text))
 
 
