@@ -353,6 +353,7 @@ int catalog_open(const struct catalog_options *o, struct schema *schema,
     struct catalog *c = mem_zalloc(sizeof *c);
     if (c == NULL) return err_set(msg, -ENOMEM, "out of memory");
     c->magic = CATALOG_MAGIC;
+    c->next_series = 1;
     c->path = mem_strndup(o->path, strlen(o->path));
     int rc = c->path != NULL ? open_file(c, o, msg) : err_set(msg, -ENOMEM, "out of memory");
     if (rc == 0 && !o->read_only) rc = finish_drops(c, msg);

@@ -8,7 +8,8 @@
  *            created, marked, dropped
  *   columns  id, incarnation of its table, name, type and category (see types), tag_index, series
  *            (tree: how many name it now), created, dropped
- *   series   id, incarnation, key (a device's), column_id, created, dropped
+ *   series   incarnation, key (a device's), column_id, number (the order in which they were made),
+ *            created, dropped
  *   types    code and name of each type
  *
  * and for people the views table_list, column_list, series_list and tombstones. created, marked and

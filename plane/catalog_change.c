@@ -394,31 +394,36 @@ static int rename_column(struct work *w)
 
 /* ---- series ---- */
 
-static int find_series(struct work *w, const char *name, size_t name_bytes,
-                       struct found_column *found_out)
+struct found_series {
+    uint32_t column_id; /* of the series that lives, 0: none */
+    int type;           /* its type */
+    /* The column that a new series of the type asked for is of: the newest one, unless this device
+     * had a series of it that was dropped: its old cells would come back. 0: none, make one. */
+    uint32_t usable_id;
+};
+
+static int find_series(struct work *w, const char *name, size_t name_bytes, int type,
+                       struct found_series *found_out)
 {
-    sqlite3_stmt *s = catalog_statement(w->c, SQL_FIND_SERIES);
+    sqlite3_stmt *s = catalog_statement(w->c, SQL_FIND_MEASUREMENTS);
     bind_number(s, 1, w->table.incarnation);
     bind_key(s, 2, w->change->key, w->change->key_bytes);
     bind_text(s, 3, name, name_bytes);
-    int rc = catalog_step(w->c, s, &w->r->msg);
-    *found_out = (struct found_column){0};
-    if (rc <= 0) return rc;
-    found_out->id = (uint32_t)sqlite3_column_int64(s, 0);
-    found_out->type = sqlite3_column_int(s, 1);
-    sqlite3_reset(s);
-    return 0;
-}
-
-/* Whether the device ever had a series of this column; a negative code on failure. */
-static int had_series(struct work *w, uint32_t column_id)
-{
-    sqlite3_stmt *s = catalog_statement(w->c, SQL_HAD_SERIES);
-    bind_number(s, 1, w->table.incarnation);
-    bind_key(s, 2, w->change->key, w->change->key_bytes);
-    bind_number(s, 3, column_id);
-    int rc = catalog_step(w->c, s, &w->r->msg);
-    sqlite3_reset(s);
+    *found_out = (struct found_series){0};
+    bool newest = true;
+    int rc;
+    while ((rc = catalog_step(w->c, s, &w->r->msg)) == 1) {
+        uint32_t id = (uint32_t)sqlite3_column_int64(s, 0);
+        int column_type = sqlite3_column_int(s, 1);
+        bool had = sqlite3_column_type(s, 2) != SQLITE_NULL;
+        if (had && sqlite3_column_int(s, 2) != 0) {
+            found_out->column_id = id;
+            found_out->type = column_type;
+        }
+        if (column_type != type) continue;
+        if (newest && !had) found_out->usable_id = id;
+        newest = false;
+    }
     return rc;
 }
 
@@ -433,57 +438,42 @@ static int count_series(struct work *w, uint32_t column_id, int more, int64_t *c
     return rc < 0 ? rc : 0;
 }
 
-/* The column that a new series is of, with the series counted: the newest of (measurement, type),
- * unless this device had a series of it that was dropped: its old cells would come back, so it
- * takes a new column. */
-static int column_for_series(struct work *w, const struct plane_column *col, uint32_t *id_out)
+static int insert_series(struct work *w, uint32_t column_id)
 {
-    sqlite3_stmt *s = catalog_statement(w->c, SQL_FIND_MEASUREMENT);
+    const struct plane_change *ch = w->change;
+    sqlite3_stmt *s = catalog_statement(w->c, SQL_ADD_SERIES);
     bind_number(s, 1, w->table.incarnation);
-    bind_text(s, 2, col->name, col->name_bytes);
-    bind_number(s, 3, col->type);
+    bind_key(s, 2, ch->key, ch->key_bytes);
+    bind_number(s, 3, column_id);
+    bind_number(s, 4,
+                w->c->next_series++); /* a number that a rollback leaves unused harms nobody */
+    bind_number(s, 5, w->version);
     int rc = catalog_step(w->c, s, &w->r->msg);
-    if (rc < 0) return rc;
-    if (rc == 1) {
-        int64_t count;
-        *id_out = (uint32_t)sqlite3_column_int64(s, 0);
-        sqlite3_reset(s);
-        rc = had_series(w, *id_out);
-        if (rc < 0) return rc;
-        if (rc == 0) return count_series(w, *id_out, 1, &count);
-    }
-    return insert_column(w, col, 1, id_out);
+    if (rc != 0) return rc;
+    return note(w, (struct catalog_effect){.kind = EFFECT_ADD_SERIES,
+                                           .id = column_id,
+                                           .key = ch->key,
+                                           .key_bytes = ch->key_bytes});
 }
 
 static int add_series(struct work *w, const struct plane_column *wanted)
 {
-    const struct plane_change *ch = w->change;
     const struct plane_column col = {wanted->name, wanted->name_bytes, wanted->type, SCHEMA_FIELD};
-    struct found_column found;
+    struct found_series found;
     int rc = check_column(w, &col);
+    if (rc == 0) rc = find_series(w, col.name, col.name_bytes, col.type, &found);
     if (rc != 0) return rc;
-    rc = find_series(w, col.name, col.name_bytes, &found);
-    if (rc != 0) return rc;
-    if (found.id != 0 && !ch->if_missing)
+    if (found.column_id != 0 && !w->change->if_missing)
         return refuse_column(w, -RFE_COLUMN_EXISTS, col.name, col.name_bytes,
                              "the series exists already");
-    if (found.id != 0 && found.type != col.type)
+    if (found.column_id != 0 && found.type != col.type)
         return refuse_column(w, -RFE_TYPE_MISMATCH, col.name, col.name_bytes,
                              "the series exists with another type");
-    if (found.id != 0) return 0;
-    rc = column_for_series(w, &col, &found.id);
-    if (rc != 0) return rc;
-    sqlite3_stmt *s = catalog_statement(w->c, SQL_ADD_SERIES);
-    bind_number(s, 1, w->table.incarnation);
-    bind_key(s, 2, ch->key, ch->key_bytes);
-    bind_number(s, 3, found.id);
-    bind_number(s, 4, w->version);
-    rc = catalog_step(w->c, s, &w->r->msg);
-    if (rc != 0) return rc;
-    return note(w, (struct catalog_effect){.kind = EFFECT_ADD_SERIES,
-                                           .id = found.id,
-                                           .key = ch->key,
-                                           .key_bytes = ch->key_bytes});
+    if (found.column_id != 0) return 0;
+    int64_t count;
+    rc = found.usable_id != 0 ? count_series(w, found.usable_id, 1, &count)
+                              : insert_column(w, &col, 1, &found.usable_id);
+    return rc != 0 ? rc : insert_series(w, found.usable_id);
 }
 
 static int check_key(struct work *w)
@@ -511,30 +501,30 @@ static int create_series(struct work *w)
 static int drop_series(struct work *w)
 {
     const struct plane_change *ch = w->change;
-    struct found_column found;
+    struct found_series found;
     int rc = check_key(w);
     if (rc == 0) rc = check_name(w, ch->column, ch->column_bytes, "measurement's");
     if (rc == 0) rc = need_table(w);
     if (rc == 0) rc = check_model(w);
     if (rc != 0) return rc;
-    rc = find_series(w, ch->column, ch->column_bytes, &found);
+    rc = find_series(w, ch->column, ch->column_bytes, -1, &found);
     if (rc != 0) return rc;
-    if (found.id == 0)
+    if (found.column_id == 0)
         return refuse_column(w, -RFE_NO_COLUMN, ch->column, ch->column_bytes, "no such series");
     sqlite3_stmt *s = catalog_statement(w->c, SQL_DROP_SERIES);
     bind_number(s, 1, w->table.incarnation);
     bind_key(s, 2, ch->key, ch->key_bytes);
-    bind_number(s, 3, found.id);
+    bind_number(s, 3, found.column_id);
     bind_number(s, 4, w->version);
     rc = catalog_step(w->c, s, &w->r->msg);
     if (rc != 0) return rc;
     int64_t left = 1;
-    rc = count_series(w, found.id, -1, &left);
+    rc = count_series(w, found.column_id, -1, &left);
     if (rc != 0) return rc;
-    rc = left == 0 ? tombstone_column(w, found.id) : 0;
+    rc = left == 0 ? tombstone_column(w, found.column_id) : 0;
     if (rc != 0) return rc;
     return note(w, (struct catalog_effect){.kind = EFFECT_DROP_SERIES,
-                                           .id = found.id,
+                                           .id = found.column_id,
                                            .key = ch->key,
                                            .key_bytes = ch->key_bytes});
 }

@@ -11,42 +11,41 @@
 #define CATALOG_APPLICATION_ID 0x52466374 /* "RFct" */
 
 /* Every statement is prepared once, at open. */
-#define CATALOG_STATEMENTS(X)                                                                     \
-    X(BEGIN, "BEGIN IMMEDIATE")                                                                   \
-    X(COMMIT, "COMMIT")                                                                           \
-    X(ROLLBACK, "ROLLBACK")                                                                       \
-    X(SAVEPOINT, "SAVEPOINT request")                                                             \
-    X(RELEASE, "RELEASE request")                                                                 \
-    X(ROLLBACK_TO, "ROLLBACK TO request")                                                         \
-    X(META, "SELECT version, next_incarnation, next_column FROM meta")                            \
-    X(SET_META, "UPDATE meta SET version = ?1, next_incarnation = ?2, next_column = ?3")          \
-    X(FIND_TABLE, "SELECT incarnation, tree, ttl, columns, tags, marked FROM tables"              \
-                  " WHERE name = ?1 AND dropped IS NULL")                                         \
-    X(ADD_TABLE, "INSERT INTO tables(incarnation, name, tree, ttl, columns, tags, created)"       \
-                 " VALUES(?1, ?2, ?3, ?4, 0, 0, ?5)")                                             \
-    X(SET_COUNTS, "UPDATE tables SET columns = ?2, tags = ?3 WHERE incarnation = ?1")             \
-    X(SET_TTL, "UPDATE tables SET ttl = ?2 WHERE incarnation = ?1")                               \
-    X(MARK_TABLE, "UPDATE tables SET marked = ?2 WHERE incarnation = ?1")                         \
-    X(DROP_TABLE, "UPDATE tables SET dropped = ?2 WHERE incarnation = ?1")                        \
-    X(MARKED_TABLES, "SELECT incarnation, name FROM tables"                                       \
-                     " WHERE marked IS NOT NULL AND dropped IS NULL")                             \
-    X(FIND_COLUMN, "SELECT id, type, category FROM columns"                                       \
-                   " WHERE incarnation = ?1 AND name = ?2 AND dropped IS NULL")                   \
-    X(ADD_COLUMN, "INSERT INTO columns(id, incarnation, name, type, category, tag_index, series," \
-                  " created) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                             \
-    X(RENAME_COLUMN, "UPDATE columns SET name = ?2 WHERE id = ?1")                                \
-    X(DROP_COLUMN, "UPDATE columns SET dropped = ?2 WHERE id = ?1")                               \
-    X(FIND_SERIES, "SELECT c.id, c.type FROM columns c CROSS JOIN series s"                       \
-                   " WHERE c.incarnation = ?1 AND c.name = ?3 AND c.dropped IS NULL"              \
-                   " AND s.incarnation = ?1 AND s.key = ?2 AND s.column_id = c.id"                \
-                   " AND s.dropped IS NULL")                                                      \
-    X(HAD_SERIES, "SELECT 1 FROM series WHERE incarnation = ?1 AND key = ?2 AND column_id = ?3")  \
-    X(FIND_MEASUREMENT, "SELECT id FROM columns WHERE incarnation = ?1 AND name = ?2"             \
-                        " AND type = ?3 AND dropped IS NULL ORDER BY id DESC LIMIT 1")            \
-    X(ADD_SERIES, "INSERT INTO series(incarnation, key, column_id, created)"                      \
-                  " VALUES(?1, ?2, ?3, ?4)")                                                      \
-    X(COUNT_SERIES, "UPDATE columns SET series = series + ?2 WHERE id = ?1 RETURNING series")     \
-    X(DROP_SERIES, "UPDATE series SET dropped = ?4"                                               \
+#define CATALOG_STATEMENTS(X)                                                                         \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                                       \
+    X(COMMIT, "COMMIT")                                                                               \
+    X(ROLLBACK, "ROLLBACK")                                                                           \
+    X(SAVEPOINT, "SAVEPOINT request")                                                                 \
+    X(RELEASE, "RELEASE request")                                                                     \
+    X(ROLLBACK_TO, "ROLLBACK TO request")                                                             \
+    X(META, "SELECT version, next_incarnation, next_column FROM meta")                                \
+    X(SET_META, "UPDATE meta SET version = ?1, next_incarnation = ?2, next_column = ?3")              \
+    X(FIND_TABLE, "SELECT incarnation, tree, ttl, columns, tags, marked FROM tables"                  \
+                  " WHERE name = ?1 AND dropped IS NULL")                                             \
+    X(ADD_TABLE, "INSERT INTO tables(incarnation, name, tree, ttl, columns, tags, created)"           \
+                 " VALUES(?1, ?2, ?3, ?4, 0, 0, ?5)")                                                 \
+    X(SET_COUNTS, "UPDATE tables SET columns = ?2, tags = ?3 WHERE incarnation = ?1")                 \
+    X(SET_TTL, "UPDATE tables SET ttl = ?2 WHERE incarnation = ?1")                                   \
+    X(MARK_TABLE, "UPDATE tables SET marked = ?2 WHERE incarnation = ?1")                             \
+    X(DROP_TABLE, "UPDATE tables SET dropped = ?2 WHERE incarnation = ?1")                            \
+    X(MARKED_TABLES, "SELECT incarnation, name FROM tables"                                           \
+                     " WHERE marked IS NOT NULL AND dropped IS NULL")                                 \
+    X(FIND_COLUMN, "SELECT id, type, category FROM columns"                                           \
+                   " WHERE incarnation = ?1 AND name = ?2 AND dropped IS NULL")                       \
+    X(ADD_COLUMN, "INSERT INTO columns(id, incarnation, name, type, category, tag_index, series,"     \
+                  " created) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                                 \
+    X(RENAME_COLUMN, "UPDATE columns SET name = ?2 WHERE id = ?1")                                    \
+    X(DROP_COLUMN, "UPDATE columns SET dropped = ?2 WHERE id = ?1")                                   \
+    /* The live columns of a measurement, newest first, and the device's series of each: NULL (it   \
+     * never had one), 0 (dropped), 1 (lives). */ \
+    X(FIND_MEASUREMENTS, "SELECT c.id, c.type, (SELECT s.dropped IS NULL FROM series s"               \
+                         " WHERE s.incarnation = ?1 AND s.key = ?2 AND s.column_id = c.id)"           \
+                         " FROM columns c WHERE c.incarnation = ?1 AND c.name = ?3"                   \
+                         " AND c.dropped IS NULL ORDER BY c.id DESC")                                 \
+    X(ADD_SERIES, "INSERT INTO series(incarnation, key, column_id, number, created)"                  \
+                  " VALUES(?1, ?2, ?3, ?4, ?5)")                                                      \
+    X(COUNT_SERIES, "UPDATE columns SET series = series + ?2 WHERE id = ?1 RETURNING series")         \
+    X(DROP_SERIES, "UPDATE series SET dropped = ?4"                                                   \
                    " WHERE incarnation = ?1 AND key = ?2 AND column_id = ?3 AND dropped IS NULL")
 
 enum catalog_statement {
@@ -66,6 +65,8 @@ struct catalog {
     /* Committed, except inside catalog_run, where they run ahead. */
     uint64_t next_incarnation;
     uint32_t next_column;
+    uint64_t next_series; /* only an order: rows of series are never deleted, so it goes on from
+                             the largest */
 };
 
 /* The code for SQLite's present error, with its text in msg. */

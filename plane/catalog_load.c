@@ -23,10 +23,9 @@ static const char make_text[] =
     " series INTEGER NOT NULL, created INTEGER NOT NULL, dropped INTEGER) STRICT;"
     "CREATE INDEX columns_name ON columns(incarnation, name) WHERE dropped IS NULL;"
 
-    "CREATE TABLE series(number INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL,"
-    " key BLOB NOT NULL, column_id INTEGER NOT NULL, created INTEGER NOT NULL,"
-    " dropped INTEGER) STRICT;"
-    "CREATE UNIQUE INDEX series_key ON series(incarnation, key, column_id);"
+    "CREATE TABLE series(incarnation INTEGER NOT NULL, key BLOB NOT NULL,"
+    " column_id INTEGER NOT NULL, number INTEGER NOT NULL, created INTEGER NOT NULL,"
+    " dropped INTEGER, PRIMARY KEY(incarnation, key, column_id)) STRICT, WITHOUT ROWID;"
 
     "CREATE TABLE types(code INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;"
     "INSERT INTO types VALUES(0,'BOOLEAN'),(1,'INT32'),(2,'INT64'),(3,'FLOAT'),(4,'DOUBLE'),"
@@ -180,12 +179,15 @@ static int read_series(struct catalog *c, struct schema *schema, sqlite3_stmt *s
     int64_t number = sqlite3_column_int64(s, 0);
     struct schema_table *t = table_of_series(schema, s);
     uint64_t created, dropped;
+    if (number < 1) return damaged(c, "series", number, "no number", msg);
     if (t == NULL) return damaged(c, "series", number, "no such table and column", msg);
     if (!read_life(c, s, 4, &created, &dropped))
         return damaged(c, "series", number, "created or dropped is no version", msg);
     int rc = schema_add_series(t, sqlite3_column_blob(s, 2), (size_t)sqlite3_column_bytes(s, 2),
                                (uint32_t)sqlite3_column_int64(s, 3), created);
-    return rc != 0 ? no_memory(c, msg) : 0;
+    if (rc != 0) return no_memory(c, msg);
+    c->next_series = (uint64_t)number + 1;
+    return 0;
 }
 
 /* After all have been added: a column counts its series, and ends when the last is dropped. */

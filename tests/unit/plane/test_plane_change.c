@@ -305,7 +305,7 @@ static void plane_change__ten_thousand_columns__one_commit_and_little_more(void 
     struct plane_rig *rig = *state;
     struct plane_column *columns = many_columns(10000, "column_");
     double one = 1e9, table = 1e9, tree = 1e9;
-    for (int i = 0; i < 3; i++) { /* the best of three: the machine has other work */
+    for (int i = 0; i < 5; i++) { /* the best of five: the machine has other work */
         char name[3][8];
         struct plane_change c[3];
         for (int j = 0; j < 3; j++) {
