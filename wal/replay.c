@@ -46,34 +46,27 @@ static int sync_segment(const struct wal_replay_options *o, uint32_t index, stru
 /* ---- reading: chunks of all segments in order, several in flight ---- */
 
 struct chunk {
-    uint32_t index; /* of the segment */
+    uint64_t number; /* counted over all segments */
+    uint32_t index;  /* of the segment */
     uint64_t offset;
     uint32_t bytes;  /* left to read */
     uint32_t stalls; /* answers in a row that read less than a block */
 };
 struct reading {
     const struct wal_replay_options *o;
+    struct err_msg *msg;
     struct io_queue *queue;
     struct chunk chunk[READS_IN_FLIGHT];
     bool busy[READS_IN_FLIGHT];
-    uint32_t next_index;
-    uint64_t next_offset;
+    uint8_t *done;     /* one a chunk */
+    uint64_t chunks;   /* of all segments */
+    uint64_t next;     /* chunk to be asked for */
+    uint64_t complete; /* all below are read */
 };
 
-static bool next_chunk(struct reading *r, struct chunk *c)
+static uint32_t chunk_bytes(const struct wal_replay_options *o)
 {
-    if (r->next_index == r->o->count) return false;
-    uint64_t left = r->o->segment_bytes - r->next_offset;
-    c->index = r->next_index;
-    c->offset = r->next_offset;
-    c->stalls = 0;
-    c->bytes = left < READ_BYTES ? (uint32_t)left : READ_BYTES;
-    r->next_offset += c->bytes;
-    if (r->next_offset == r->o->segment_bytes) {
-        r->next_index++;
-        r->next_offset = 0;
-    }
-    return true;
+    return o->segment_bytes < READ_BYTES ? (uint32_t)o->segment_bytes : READ_BYTES;
 }
 
 static struct io_request request_of(const struct reading *r, uint32_t slot)
@@ -91,9 +84,15 @@ static struct io_request request_of(const struct reading *r, uint32_t slot)
 static int fill_queue(struct reading *r)
 {
     struct io_request requests[READS_IN_FLIGHT];
-    uint32_t n = 0;
-    for (uint32_t slot = 0; slot < READS_IN_FLIGHT; slot++) {
-        if (r->busy[slot] || !next_chunk(r, &r->chunk[slot])) continue;
+    uint32_t n = 0, size = chunk_bytes(r->o);
+    uint64_t per_segment = r->o->segment_bytes / size;
+    for (uint32_t slot = 0; slot < READS_IN_FLIGHT && r->next < r->chunks; slot++) {
+        if (r->busy[slot]) continue;
+        r->chunk[slot] = (struct chunk){.number = r->next,
+                                        .index = (uint32_t)(r->next / per_segment),
+                                        .offset = r->next % per_segment * size,
+                                        .bytes = size};
+        r->next++;
         r->busy[slot] = true;
         requests[n++] = request_of(r, slot);
     }
@@ -102,50 +101,79 @@ static int fill_queue(struct reading *r)
 
 /* A read that came back short goes on where it ended, at a block's bound as direct I/O wants it;
  * less than a block is no step forward and is tried again, up to a bound. */
-static int take_event(struct reading *r, const struct io_event *e, struct err_msg *msg)
+static int take_event(struct reading *r, const struct io_event *e)
 {
     uint32_t slot = (uint32_t)e->user;
     struct chunk *c = &r->chunk[slot];
-    if (e->result < 0) return failed(r->o, c->index, "read", e->result, msg);
+    if (e->result < 0) return failed(r->o, c->index, "read", e->result, r->msg);
     uint32_t got = (uint32_t)e->result;
     if (got != c->bytes) got -= got % r->o->block_bytes;
     c->offset += got;
     c->bytes -= got;
     if (c->bytes == 0) {
         r->busy[slot] = false;
+        r->done[c->number] = 1;
+        while (r->complete < r->chunks && r->done[r->complete] != 0)
+            r->complete++;
         return 0;
     }
     c->stalls = got == 0 ? c->stalls + 1 : 0;
-    if (c->stalls > STALLS_MAX) return failed(r->o, c->index, "read: no progress", -EIO, msg);
+    if (c->stalls > STALLS_MAX) return failed(r->o, c->index, "read: no progress", -EIO, r->msg);
     const struct io_request again = request_of(r, slot);
     int rc = io_queue_submit(r->queue, &again, 1);
-    return rc == 0 ? 0 : failed(r->o, c->index, "read", rc, msg);
+    return rc == 0 ? 0 : failed(r->o, c->index, "read", rc, r->msg);
 }
 
-static int read_all(const struct wal_replay_options *o, struct err_msg *msg)
+/* Keeps the queue full and takes what has come, waiting for the first of it. Called only while a
+ * chunk is missing, so something is in flight. */
+static int pump(struct reading *r)
 {
-    struct reading r = {.o = o};
+    struct io_event events[READS_IN_FLIGHT];
+    int rc = fill_queue(r);
+    if (rc != 0) return err_set(r->msg, rc, "replay: %s", err_text(rc));
+    int n = io_queue_wait(r->queue, events, READS_IN_FLIGHT, -1);
+    if (n < 0) return err_set(r->msg, n, "replay: %s", err_text(n));
+    for (int i = 0; i < n && rc == 0; i++)
+        rc = take_event(r, &events[i]);
+    if (rc == 0) rc = fill_queue(r); /* before the judging goes on: the device is not to wait */
+    return rc == 0 ? 0 : err_set(r->msg, rc, "replay: %s", err_text(rc));
+}
+
+/* The verdict asks for bytes as it goes: what has been read is judged while the rest is. */
+static int need(void *ctx, uint32_t index, uint64_t bytes)
+{
+    struct reading *r = ctx;
+    uint64_t size = chunk_bytes(r->o);
+    uint64_t wanted = index * (r->o->segment_bytes / size) + (bytes + size - 1) / size;
+    int rc = 0;
+    while (r->complete < wanted && rc == 0)
+        rc = pump(r);
+    return rc;
+}
+
+static int reading_begin(struct reading *r)
+{
+    const struct wal_replay_options *o = r->o;
+    r->chunks = o->count * (o->segment_bytes / chunk_bytes(o));
+    r->done = mem_zalloc(r->chunks + 1);
+    if (r->done == NULL) return -ENOMEM;
     const struct io_queue_options q = {
         .backend = o->backend, .depth = READS_IN_FLIGHT, .log = o->log};
-    int rc = io_queue_open(o->env, &q, &r.queue);
-    if (rc != 0) return err_set(msg, rc, "replay: %s", err_text(rc));
-    while (rc == 0) {
-        rc = fill_queue(&r);
-        if (rc != 0 || io_queue_in_flight(r.queue) == 0) break;
-        struct io_event events[READS_IN_FLIGHT];
-        int n = io_queue_wait(r.queue, events, READS_IN_FLIGHT, -1);
-        if (n < 0) rc = n;
-        for (int i = 0; i < n && rc == 0; i++)
-            rc = take_event(&r, &events[i], msg);
-    }
-    if (rc != 0) err_set(msg, rc, "replay: %s", err_text(rc));
-    io_queue_close(r.queue); /* waits: the images are the kernel's until then */
-    return rc;
+    int rc = io_queue_open(o->env, &q, &r->queue);
+    if (rc == 0) return 0;
+    mem_free(r->done);
+    return err_set(r->msg, rc, "replay: %s", err_text(rc));
+}
+
+static void reading_end(struct reading *r)
+{
+    io_queue_close(r->queue); /* waits: the images are the kernel's until then */
+    mem_free(r->done);
 }
 
 /* ---- judging and handing out ---- */
 
-static int choose_head(const struct wal_replay_options *o, uint32_t index, struct err_msg *msg)
+static int read_head(const struct wal_replay_options *o, uint32_t index, struct err_msg *msg)
 {
     struct wal_live_segment *s = &o->segments[index];
     struct wal_segment_id id = {.segment_bytes = o->segment_bytes,
@@ -155,8 +183,7 @@ static int choose_head(const struct wal_replay_options *o, uint32_t index, struc
     memcpy(id.uuid, o->uuid, WAL_UUID_BYTES);
     char path[WAL_PATH_BYTES];
     wal_segment_path(path, o->lane, s->number);
-    return wal_segment_choose(s->image, s->image + o->segment_bytes - o->block_bytes, &id, path,
-                              msg, &s->head, &s->weak_copy);
+    return wal_segment_head_read(s->file, &id, path, msg, &s->head, &s->weak_copy);
 }
 
 static int hand_out(const struct wal_replay_options *o, const struct wal_verdict_input *in,
@@ -179,7 +206,7 @@ static int hand_out(const struct wal_replay_options *o, const struct wal_verdict
     return 0;
 }
 
-static int judge(const struct wal_replay_options *o, struct err_msg *msg,
+static int judge(const struct wal_replay_options *o, struct reading *r,
                  struct wal_replay_result *result)
 {
     struct wal_verdict_segment *views = mem_zalloc_array(o->count + 1, sizeof *views);
@@ -193,8 +220,12 @@ static int judge(const struct wal_replay_options *o, struct err_msg *msg,
                                          .block_bytes = o->block_bytes,
                                          .head_number = o->head_number,
                                          .segments = views,
-                                         .count = o->count};
-    int rc = wal_verdict_judge(&in, msg, &result->verdict);
+                                         .count = o->count,
+                                         .need = need,
+                                         .ctx = r};
+    int rc = wal_verdict_judge(&in, r->msg, &result->verdict);
+    if (rc == 0) rc = need(r, o->count - 1, o->segment_bytes); /* the images are asked for whole */
+    result->bytes_read = r->complete * chunk_bytes(o);
     if (rc == 0) rc = hand_out(o, &in, result);
     mem_free(views);
     return rc;
@@ -213,15 +244,17 @@ int wal_replay(const struct wal_replay_options *o, struct err_msg *msg,
     for (uint32_t i = 0; i < o->count && rc == 0; i++) {
         rc = check_size(o, i, msg);
         if (rc == 0) rc = sync_segment(o, i, msg);
+        if (rc == 0) rc = read_head(o, i, msg);
     }
-    if (rc == 0) rc = read_all(o, msg);
-    for (uint32_t i = 0; i < o->count && rc == 0; i++)
-        rc = choose_head(o, i, msg);
     if (rc != 0) {
         if (rc == -RFE_CORRUPT) result_out->verdict.kind = WAL_VERDICT_CORRUPT;
         if (rc == -RFE_NEWER_VERSION) result_out->verdict.kind = WAL_VERDICT_NEWER;
         return rc;
     }
-    result_out->bytes_read = o->count * o->segment_bytes;
-    return judge(o, msg, result_out);
+    struct reading r = {.o = o, .msg = msg};
+    rc = reading_begin(&r);
+    if (rc != 0) return rc;
+    rc = judge(o, &r, result_out);
+    reading_end(&r);
+    return rc;
 }

@@ -28,8 +28,20 @@ static uint64_t lsn_at(const struct wal_verdict_input *in, uint32_t index, uint6
     return in->segments[index].head.number * in->segment_bytes + offset;
 }
 
+/* True when the image at the cursor may be looked at below `bytes`. */
+static bool ready(struct wal_cursor *c, uint64_t bytes)
+{
+    if (RF_LIKELY(bytes <= c->ready_bytes)) return true;
+    if (c->in->need != NULL && c->judged == NULL)
+        c->failure = c->in->need(c->in->ctx, c->index, bytes);
+    if (c->failure != 0) return false;
+    c->ready_bytes = bytes;
+    return true;
+}
+
 static void enter_segment(struct wal_cursor *c, uint32_t index)
 {
+    c->ready_bytes = 0;
     c->index = index;
     c->offset = c->in->block_bytes;
     c->salt = c->in->segments[index].head.salt;
@@ -109,7 +121,7 @@ static bool is_whole(const struct wal_cursor *c, enum wal_record_state s,
     return c->cuts_passed == v->cut_count || v->cut_lsns[c->cuts_passed] != h->lsn;
 }
 
-enum look { LOOK_RECORD, LOOK_END, LOOK_NEWER, LOOK_CORRUPT, LOOK_MOVED, LOOK_CUT };
+enum look { LOOK_RECORD, LOOK_END, LOOK_NEWER, LOOK_CORRUPT, LOOK_MOVED, LOOK_CUT, LOOK_FAILED };
 
 /* Looks at one position. For LOOK_MOVED and LOOK_CUT the cursor has gone over a segment's end or a
  * pair of cut records, and must look again. */
@@ -130,8 +142,11 @@ static enum look look(struct wal_cursor *c, struct wal_record_head *h, const uin
         enter_segment(c, c->index + 1);
         return LOOK_MOVED;
     }
+    if (!ready(c, c->offset + WAL_RECORD_HEAD_BYTES)) return LOOK_FAILED;
     enum wal_record_state s = decode_at(in, c->index, c->offset, c->salt, h);
     if (s == WAL_RECORD_NEWER) return LOOK_NEWER;
+    if (s == WAL_RECORD_VALID && !ready(c, c->offset + WAL_RECORD_HEAD_BYTES + h->payload_bytes))
+        return LOOK_FAILED;
     *payload = image_at(in, c->index, c->offset) + WAL_RECORD_HEAD_BYTES;
     if (is_whole(c, s, h, *payload)) {
         c->offset += h->covered_bytes;
@@ -139,6 +154,7 @@ static enum look look(struct wal_cursor *c, struct wal_record_head *h, const uin
         return LOOK_RECORD;
     }
     struct cut_pair pair;
+    if (!ready(c, usable_end(in))) return LOOK_FAILED; /* rare: all that a cut could need */
     look_for_cut(c, &pair);
     if (!cut_complete(&pair)) return LOOK_END;
     c->offset = pair.offset + 2 * (uint64_t)in->block_bytes;
@@ -164,6 +180,7 @@ enum wal_step wal_cursor_next(struct wal_cursor *c, struct wal_record_head *head
         case LOOK_CORRUPT: return WAL_STEP_CORRUPT;
         case LOOK_MOVED:
         case LOOK_CUT: break;
+        case LOOK_FAILED: CHECK(c->failure == 0); break; /* images are there */
         }
     }
 }
@@ -290,14 +307,20 @@ static void scan_segment(const struct wal_verdict_input *in, uint32_t index, uin
     }
 }
 
-static void scan_behind(const struct wal_cursor *end, const struct cut_pair *pair, struct scan *s)
+static int scan_behind(struct wal_cursor *end, const struct cut_pair *pair, struct scan *s)
 {
     s->salt[s->salt_count++] = end->salt;
     for (int i = 0; i < 2; i++)
         if (pair->whole[i]) s->salt[s->salt_count++] = pair->salt[i];
+    if (!ready(end, usable_end(end->in))) return end->failure;
     scan_segment(end->in, end->index, end->offset, s->salt, s->salt_count, s);
-    for (uint32_t i = end->index + 1; i < end->in->count; i++)
-        scan_segment(end->in, i, end->in->block_bytes, &end->in->segments[i].head.salt, 1, s);
+    struct wal_cursor later = *end;
+    for (uint32_t i = end->index + 1; i < end->in->count; i++) {
+        enter_segment(&later, i);
+        if (!ready(&later, usable_end(end->in))) return later.failure;
+        scan_segment(end->in, i, end->in->block_bytes, &later.salt, 1, s);
+    }
+    return 0;
 }
 
 /* ---- judging ---- */
@@ -372,6 +395,8 @@ static int walk(struct wal_cursor *c, struct err_msg *msg, struct wal_verdict *v
             rc = note_record(c->in, &h, payload, msg, v);
         } else if (seen == LOOK_CUT) {
             rc = note_cut(v, lsn);
+        } else if (seen == LOOK_FAILED) {
+            rc = c->failure;
         } else if (seen != LOOK_MOVED) {
             *end_out = seen;
             break;
@@ -461,7 +486,8 @@ static int judge(const struct wal_verdict_input *in, struct err_msg *msg, struct
     struct cut_pair pair;
     look_for_cut(&c, &pair);
     struct scan s = {.mark = v->mark_lsn};
-    scan_behind(&c, &pair, &s);
+    rc = scan_behind(&c, &pair, &s);
+    if (rc != 0) return rc;
     v->mark_lsn = s.mark;
     v->discarded_records = s.discarded;
     rc = judge_end(&c, &pair, &s, records_in_last, msg, v);
@@ -483,7 +509,7 @@ int wal_verdict_judge(const struct wal_verdict_input *in, struct err_msg *msg,
 {
     struct wal_verdict v = {0};
     int rc = judge(in, msg, &v);
-    if (rc == -ENOMEM) {
+    if (rc != 0 && v.kind != WAL_VERDICT_CORRUPT && v.kind != WAL_VERDICT_NEWER) {
         wal_verdict_deinit(&v);
         return rc;
     }

@@ -18,7 +18,7 @@
  * and a header that names a cut where no record ends.
  *
  * Units    lsns; counts of records
- * Errors   0, -RFE_CORRUPT, -RFE_NEWER_VERSION, -ENOMEM
+ * Errors   0, -RFE_CORRUPT, -RFE_NEWER_VERSION, -ENOMEM, and what need() answers
  * Owner    the images stay the caller's; a verdict owns its void set
  * Thread   any, no shared state */
 #ifndef RF_WAL_VERDICT_H
@@ -45,6 +45,11 @@ struct wal_verdict_input {
     uint64_t head_number;   /* of the oldest live segment, from the manifest */
     const struct wal_verdict_segment *segments; /* rising by number; borrowed */
     uint32_t count;
+    /* NULL: the images are there. Else called before anything below `bytes` of an image is looked
+     * at, in rising order, so that judging goes on while images are still being read; non-zero ends
+     * the judging and is returned. */
+    int (*need)(void *ctx, uint32_t index, uint64_t bytes);
+    void *ctx;
 };
 
 /* ---- walking ---- */
@@ -59,6 +64,8 @@ struct wal_cursor {
     uint64_t salt;
     uint64_t records_under_salt;      /* passed since the salt in force began */
     const struct wal_verdict *judged; /* NULL: payloads are verified on the way */
+    uint64_t ready_bytes;             /* of the image at index: asked for */
+    int failure;                      /* what need() answered */
     uint32_t cuts_passed;
 };
 
@@ -70,7 +77,7 @@ enum wal_step {
 };
 
 /* At the oldest segment's first position; payloads are verified, and a record whose payload does not
- * is WAL_STEP_END. */
+ * is WAL_STEP_END. All images are there. */
 void wal_cursor_init(struct wal_cursor *c, const struct wal_verdict_input *in);
 /* The same for a log that was judged clean or cut: payloads are not looked at again, and the
  * verdict's end is WAL_STEP_END. v is borrowed. */
@@ -135,9 +142,9 @@ struct wal_verdict {
 
 void wal_verdict_deinit(struct wal_verdict *v);
 
-/* Judges. *v_out is written in every case but -ENOMEM, and is to be deinit'ed then.
- * Returns 0 (clean or cut), -RFE_CORRUPT or -RFE_NEWER_VERSION (msg names file, offset, expected,
- * found), -ENOMEM. */
+/* Judges. Returns 0 (clean or cut), -RFE_CORRUPT or -RFE_NEWER_VERSION (msg names file, offset,
+ * expected, found): then *v_out is written, and is to be deinit'ed. Or -ENOMEM, or what in->need()
+ * answered: then it is not. */
 RF_NODISCARD int wal_verdict_judge(const struct wal_verdict_input *in, struct err_msg *msg,
                                    struct wal_verdict *v_out);
 

@@ -633,6 +633,78 @@ static void wal_verdict__cut_at_every_byte__keeps_what_is_whole(void **state)
     builder_deinit(&b);
 }
 
+/* ---- images that are still being read ---- */
+
+struct arriving {
+    const struct log_builder *from;
+    uint8_t *to[BUILDER_SEGMENTS_MAX];
+    uint64_t there[BUILDER_SEGMENTS_MAX];
+    unsigned calls, fail_at;
+};
+static int arrive(void *ctx, uint32_t index, uint64_t bytes)
+{
+    struct arriving *a = ctx;
+    if (++a->calls == a->fail_at) return -EIO;
+    assert_true(bytes <= SEGMENT);
+    for (uint32_t i = 0; i <= index; i++) { /* in rising order: what is before is there too */
+        uint64_t upto = i < index ? SEGMENT : bytes;
+        if (upto <= a->there[i]) continue;
+        memcpy(a->to[i] + a->there[i], a->from->image[i] + a->there[i], upto - a->there[i]);
+        a->there[i] = upto;
+    }
+    return 0;
+}
+
+/* Nothing is looked at before it was asked for: the verdict is that on the whole images. And when
+ * reading fails, at whatever step, it says so. */
+static void wal_verdict__images_arrive_late__are_asked_for_first(void **state)
+{
+    (void)state;
+    struct log_builder b = small(4, true);
+    builder_data(&b, "a");
+    builder_fence(&b, b.lsn);
+    uint64_t lost = builder_data(&b, "lost");
+    *builder_at(&b, lost) ^= 1;
+    builder_cut(&b, lost);
+    builder_data(&b, "b");
+    builder_next_segment(&b);
+    builder_data(&b, "c");
+    lost = builder_data(&b, "lost");
+    builder_data(&b, "discarded");
+    *builder_at(&b, lost) ^= 1;
+    struct wal_verdict whole, v;
+    assert_int_equal(builder_judge(&b, NULL, &whole), 0);
+
+    struct wal_verdict_segment views[BUILDER_SEGMENTS_MAX];
+    unsigned failures = 0;
+    for (unsigned fail_at = 1;; fail_at++) {
+        struct arriving a = {.from = &b, .fail_at = fail_at};
+        struct wal_verdict_input in = builder_input(&b, views);
+        for (uint32_t i = 0; i < b.count; i++) {
+            a.to[i] = mem_alloc_aligned(4096, SEGMENT);
+            memset(a.to[i], 0xe7, SEGMENT);
+            views[i].image = a.to[i];
+        }
+        in.need = arrive;
+        in.ctx = &a;
+        int rc = wal_verdict_judge(&in, NULL, &v);
+        for (uint32_t i = 0; i < b.count; i++)
+            mem_free(a.to[i]);
+        if (rc == 0) break;
+        assert_int_equal(rc, -EIO);
+        failures++;
+    }
+    assert_int_equal(v.end_lsn, whole.end_lsn);
+    assert_int_equal(v.records, whole.records);
+    assert_int_equal(v.discarded_records, 1);
+    assert_int_equal(v.mark_lsn, whole.mark_lsn);
+    assert_int_equal(v.cut_count, 1);
+    assert_true(failures >= 8);
+    wal_verdict_deinit(&v);
+    wal_verdict_deinit(&whole);
+    builder_deinit(&b);
+}
+
 static void wal_verdict__no_memory__is_said(void **state)
 {
     (void)state;
@@ -684,6 +756,7 @@ int main(void)
         cmocka_unit_test(wal_verdict__void_set__answers_by_position),
         cmocka_unit_test(wal_verdict__every_bit_flipped__is_found),
         cmocka_unit_test(wal_verdict__cut_at_every_byte__keeps_what_is_whole),
+        cmocka_unit_test(wal_verdict__images_arrive_late__are_asked_for_first),
         cmocka_unit_test(wal_verdict__no_memory__is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
