@@ -102,6 +102,9 @@ enum io_backend { IO_BACKEND_AUTO, IO_BACKEND_URING, IO_BACKEND_POSIX };
 struct io_queue_options {
     enum io_backend backend; /* AUTO: io_uring, else POSIX, said once by log_info "io.backend" */
     uint32_t depth;          /* most requests in flight, 1..256 */
+    bool sqpoll;             /* io_uring only: a thread of the kernel looks for submissions. Spares
+                                the owner's system calls and spends most of a core: off unless
+                                measured. Where the kernel has none of it, without */
     const struct log *log;
 };
 

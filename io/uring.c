@@ -24,7 +24,8 @@
 #include <unistd.h>
 
 #define WAKE_TAG         UINT64_MAX
-#define NOMEM_TRIES      5u /* a process that just died gives its rings' memory back late */
+#define SQPOLL_IDLE_MS   50u /* after that without work the kernel's thread sleeps */
+#define NOMEM_TRIES      5u  /* a process that just died gives its rings' memory back late */
 #define NOMEM_SLEEP_NS   1000000
 #define REGION_BYTES_MAX ((size_t)1 << 30) /* the kernel's limit for one registered buffer */
 
@@ -242,6 +243,11 @@ static int become_owner(struct uring_queue *queue)
     return 0;
 }
 
+static bool is_sqpoll(const struct uring_queue *queue)
+{
+    return (queue->ring.flags & IORING_SETUP_SQPOLL) != 0;
+}
+
 /* Hands everything in the submission ring over. A kernel short of memory or with a full completion
  * ring wants to be reaped first. */
 static int push(struct uring_queue *queue)
@@ -250,6 +256,9 @@ static int push(struct uring_queue *queue)
         if (queue->pause) pause_ns(IO_AGAIN_SLEEP_NS);
         queue->pause = false;
         int rc = io_uring_submit(&queue->ring);
+        /* The kernel's thread has them, or will, and they can't be taken back: should it not have
+         * been woken just now, the next wait does that, or says why not. */
+        if (is_sqpoll(queue)) return 0;
         if (rc > 0 || rc == -EINTR) continue;
         if (rc != 0 && rc != -EAGAIN && rc != -EBUSY) return rc;
         if (++tries > IO_AGAIN_TRIES) return rc != 0 ? rc : -EAGAIN;
@@ -438,8 +447,14 @@ static void uring_forget_file(struct io_queue *base, struct io_file *file_base)
 
 /* ---- open and close ---- */
 
-static int set_up(struct io_uring *ring, uint32_t entries)
+static int set_up(struct io_uring *ring, uint32_t entries, bool sqpoll)
 {
+    if (sqpoll) {
+        struct io_uring_params params = {.flags = IORING_SETUP_SQPOLL | IORING_SETUP_SUBMIT_ALL |
+                                                  IORING_SETUP_R_DISABLED,
+                                         .sq_thread_idle = SQPOLL_IDLE_MS};
+        if (io_uring_queue_init_params(entries, ring, &params) == 0) return 0;
+    }
     static const unsigned steps[] = {
         IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
             IORING_SETUP_SUBMIT_ALL,                                                     /* 6.1 */
@@ -478,11 +493,13 @@ static int probe(struct io_uring *ring)
 }
 
 /* The rings of a process that was just killed are freed late, and count against memlock so long. */
-static int set_up_patiently(struct io_uring *ring, uint32_t entries, bool patient)
+static int set_up_patiently(struct io_uring *ring, const struct io_queue_options *options,
+                            bool patient)
 {
+    uint32_t entries = options->depth + 1; /* the wake's read is one */
     long sleep_ns = NOMEM_SLEEP_NS;
     for (unsigned tries = 1;; tries++) {
-        int rc = set_up(ring, entries);
+        int rc = set_up(ring, entries, options->sqpoll);
         if (rc != -ENOMEM || !patient || tries == NOMEM_TRIES) return rc;
         pause_ns(sleep_ns);
         sleep_ns *= 2;
@@ -498,7 +515,7 @@ int uring_queue_open(struct real_env *env, const struct io_queue_options *option
     for (uint16_t slot = 0; slot < IO_QUEUE_DEPTH_MAX; slot++)
         queue->free[queue->free_count++] = slot;
     bool patient = !atomic_load_explicit(&env->uring_refused, memory_order_relaxed);
-    int rc = set_up_patiently(&queue->ring, options->depth + 1, patient);
+    int rc = set_up_patiently(&queue->ring, options, patient);
     if (rc != 0) goto free_queue;
     rc = probe(&queue->ring);
     if (rc != 0) goto exit_ring;

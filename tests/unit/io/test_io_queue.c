@@ -10,6 +10,7 @@
 #include "tests/lib/tempdir.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,10 +29,12 @@
 struct backend {
     const char *name;
     enum io_backend choice;
+    bool sqpoll;
     bool is_double;
     uint64_t seed; /* of the double */
 };
 static struct backend uring = {.name = "uring", .choice = IO_BACKEND_URING};
+static struct backend polled = {.name = "uring", .choice = IO_BACKEND_URING, .sqpoll = true};
 static struct backend posix = {.name = "posix", .choice = IO_BACKEND_POSIX};
 static struct backend in_order = {.name = "fault", .is_double = true, .seed = 0};
 static struct backend by_seed = {.name = "fault", .is_double = true, .seed = 1};
@@ -46,7 +49,8 @@ struct fixture {
 
 static struct io_queue *open_queue(struct fixture *f, uint32_t depth)
 {
-    const struct io_queue_options options = {.backend = f->backend->choice, .depth = depth};
+    const struct io_queue_options options = {
+        .backend = f->backend->choice, .depth = depth, .sqpoll = f->backend->sqpoll};
     struct io_queue *queue;
     assert_int_equal(io_queue_open(f->env, &options, &queue), 0);
     assert_string_equal(io_queue_backend(queue), f->backend->name);
@@ -544,6 +548,31 @@ static void io_queue_forget_file__locked_file__close_then_frees_the_lock(void **
     mem_free(buf);
 }
 
+static bool has_kernel_poller(void)
+{
+    glob_t found;
+    bool has = false;
+    if (glob("/proc/self/task/*/comm", 0, NULL, &found) != 0) return false;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char comm[32] = "";
+        FILE *file = fopen(found.gl_pathv[i], "r");
+        if (file == NULL) continue; /* ended meanwhile */
+        (void)!fgets(comm, sizeof comm, file);
+        (void)fclose(file);
+        has = has || strncmp(comm, "iou-sqp", 7) == 0;
+    }
+    globfree(&found);
+    return has;
+}
+
+static void io_queue_open__sqpoll__is_there_only_when_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    struct io_event event;
+    assert_int_equal(io_queue_wait(f->queue, &event, 1, 0), 0); /* enables the ring */
+    assert_int_equal(has_kernel_poller(), f->backend->sqpoll);
+}
+
 /* ---- what only the real file system can be made to do ---- */
 
 static int write_over_the_limit(void *ctx)
@@ -609,12 +638,17 @@ int main(void)
     by_seed.seed = seed != NULL ? strtoull(seed, NULL, 0) : (uint64_t)clock_read_ns(CLOCK_REALTIME);
     if (by_seed.seed == 0) by_seed.seed = 1;
     printf("RF_SEED=%llu\n", (unsigned long long)by_seed.seed);
-    const struct CMUnitTest on_uring[] = {CASES(uring), REAL_CASES(uring)};
+    const struct CMUnitTest on_uring[] = {
+        CASES(uring), REAL_CASES(uring),
+        CASE(io_queue_open__sqpoll__is_there_only_when_asked_for, uring)};
+    const struct CMUnitTest on_polled_uring[] = {
+        CASES(polled), CASE(io_queue_open__sqpoll__is_there_only_when_asked_for, polled)};
     const struct CMUnitTest on_posix[] = {CASES(posix), REAL_CASES(posix)};
     const struct CMUnitTest on_double_in_order[] = {CASES(in_order)};
     const struct CMUnitTest on_double_by_seed[] = {CASES(by_seed)};
     int failed = cmocka_run_group_tests_name("posix", on_posix, NULL, NULL);
     failed += cmocka_run_group_tests_name("uring", on_uring, NULL, NULL);
+    failed += cmocka_run_group_tests_name("uring, polled", on_polled_uring, NULL, NULL);
     failed += cmocka_run_group_tests_name("fault in order", on_double_in_order, NULL, NULL);
     failed += cmocka_run_group_tests_name("fault by seed", on_double_by_seed, NULL, NULL);
     return failed;

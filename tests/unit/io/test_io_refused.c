@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,6 +216,34 @@ static void io_queue_open__more_than_memlock_has_room_for__all_work(void **state
     assert_int_equal(child_run(open_many, *state), 0);
 }
 
+static int leave_rings_behind(void *ctx)
+{
+    const struct refusal *r = ctx;
+    become_nobody(8 << 20);
+    struct io_env *env;
+    struct io_file *file;
+    static char memory[1 << 20];
+    const struct io_queue_options options = {.backend = IO_BACKEND_AUTO, .depth = 256};
+    CHILD_CHECK(io_env_open(r->dir, &env) == 0);
+    CHILD_CHECK(io_open(env, "big", IO_READ | IO_WRITE | IO_CREATE, &file) == 0);
+    for (int i = 0; i < 20; i++) {
+        struct io_queue *queue;
+        CHILD_CHECK(io_queue_open(env, &options, &queue) == 0);
+        use(env, queue);
+        struct io_request request = {
+            .op = IO_OP_WRITE, .file = file, .buf = memory, .bytes = sizeof memory};
+        CHILD_CHECK(io_queue_submit(queue, &request, 1) == 0);
+    }
+    return kill(getpid(), SIGKILL);
+}
+
+/* The rings of the killed process are freed late: the next one finds the limit used up at first. */
+static void io_queue_open__right_after_a_kill__works(void **state)
+{
+    for (int round = 0; round < 8; round++)
+        assert_int_equal(child_run(leave_rings_behind, *state), -1 - SIGKILL);
+}
+
 static int register_over_memlock(void *ctx)
 {
     const struct refusal *r = ctx;
@@ -299,6 +328,7 @@ int main(void)
         CASE(io_queue_open__posix_chosen__no_io_uring_call_is_made),
         CASE(io_queue_open__no_memlock_as_nobody__falls_back),
         CASE(io_queue_open__more_than_memlock_has_room_for__all_work),
+        CASE(io_queue_open__right_after_a_kill__works),
         CASE(io_queue_register_memory__over_memlock__requests_go_on_without),
         CASE(io_queue_submit__kernel_refuses__errno_and_nothing_in_flight),
     };
