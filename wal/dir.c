@@ -114,6 +114,21 @@ static int wait_for_locks(const struct wal_dir_options *o, struct err_msg *msg,
 
 /* ---- an existing directory ---- */
 
+/* A free file of another size than a segment's was still being filled when its maker ended: a writer
+ * removes it, a reader has no use for free files of any size. true in *keep_out: it is whole. */
+static int settle_spare(const struct wal_dir_options *o, const struct wal_manifest *m,
+                        const struct wal_listed_file *f, bool *keep_out)
+{
+    uint64_t bytes = 0;
+    int rc = io_size(f->file, &bytes);
+    if (rc != 0) return rc;
+    *keep_out = bytes == m->segment_bytes;
+    if (*keep_out || o->read_only) return 0;
+    char path[WAL_PATH_BYTES];
+    wal_free_path(path, f->lane, f->number);
+    return io_unlink(o->env, path);
+}
+
 /* Moves the files that were found into the lanes' lists; what is below a head gets a free name. */
 static int sort_files(const struct wal_dir_options *o, struct wal_listing *found,
                       struct wal_dir *dir, struct err_msg *msg)
@@ -125,6 +140,12 @@ static int sort_files(const struct wal_dir_options *o, struct wal_listing *found
                            "lane-%02" PRIu32 ": offset 0: expected no such lane (the manifest has "
                            "%" PRIu32 "), found one with files",
                            f->lane, dir->manifest.lanes);
+        if (f->spare) {
+            bool keep = false;
+            int rc = settle_spare(o, &dir->manifest, f, &keep);
+            if (rc != 0) return err_set(msg, rc, "an unfinished free segment: %s", err_text(rc));
+            if (!keep) continue; /* closed with the listing */
+        }
         bool freed = !f->spare && f->number < dir->manifest.head[f->lane];
         if (freed && o->read_only) continue;
         if (freed) {

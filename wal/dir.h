@@ -83,7 +83,8 @@ struct wal_dir {
 };
 
 /* Numbered files below a lane's head were being freed when the last owner ended: they get free
- * names here, or are left out when read_only. Gaps and missing heads are the verdict's to find.
+ * names here, or are left out when read_only. Free files that are shorter than a segment were still
+ * being filled: they are removed, or left out. Gaps and missing heads are the verdict's to find.
  * Durable: a creation, when it returns 0. */
 RF_NODISCARD int wal_dir_open(const struct wal_dir_options *o, struct err_msg *msg,
                               struct wal_dir *dir_out);

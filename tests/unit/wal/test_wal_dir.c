@@ -69,6 +69,14 @@ static void put_file(struct io_env *env, const char *path, const void *bytes, si
     io_close(file);
 }
 
+static void put_segment_sized(struct io_env *env, const char *path)
+{
+    struct io_file *file = NULL;
+    assert_int_equal(io_open(env, path, IO_WRITE | IO_CREATE, &file), 0);
+    assert_int_equal(io_truncate(file, SEGMENT), 0);
+    io_close(file);
+}
+
 static bool exists(struct io_env *env, const char *path)
 {
     struct io_file *file = NULL;
@@ -397,7 +405,7 @@ static void wal_dir__one_segment_locked__is_waited_for(void **state)
     assert_int_equal(io_rename(f.env, "lane-01/keep", "lane-01/0000000001"), 0);
     static const char *const held[] = {"lane-00/0000000001", "lane-01/0000000002",
                                        "lane-00/free-0000000009"};
-    put_file(f.env, held[2], "", 0);
+    put_segment_sized(f.env, held[2]);
     for (size_t i = 0; i < 3; i++) {
         struct io_file *file = NULL;
         struct wal_dir_options o = options(f.env);
@@ -528,6 +536,33 @@ static void wal_dir__numbered_below_the_head__is_freed_again(void **state)
     remove_folder(&f);
 }
 
+static void wal_dir__free_file_half_filled__is_removed(void **state)
+{
+    (void)state;
+    struct folder f = make_folder();
+    make_dir(f.env);
+    put_segment_sized(f.env, "lane-00/free-0000000007");
+    put_file(f.env, "lane-00/free-0000000008", "", 0);
+    put_file(f.env, "lane-01/free-0000000009", "half", 4);
+    struct wal_dir_options o = options(f.env);
+    struct wal_dir dir;
+    o.read_only = true;
+    assert_int_equal(wal_dir_open(&o, NULL, &dir), 0);
+    assert_int_equal(dir.lane[0].spare_count, 1);
+    assert_int_equal(dir.lane[1].spare_count, 0);
+    wal_dir_close(&dir);
+    assert_true(exists(f.env, "lane-01/free-0000000009"));
+    o.read_only = false;
+    assert_int_equal(wal_dir_open(&o, NULL, &dir), 0);
+    assert_int_equal(dir.lane[0].spare_count, 1);
+    assert_int_equal(dir.lane[0].spare[0].number, 7);
+    wal_dir_close(&dir);
+    assert_true(exists(f.env, "lane-00/free-0000000007"));
+    assert_false(exists(f.env, "lane-00/free-0000000008"));
+    assert_false(exists(f.env, "lane-01/free-0000000009"));
+    remove_folder(&f);
+}
+
 static void wal_dir__lane_that_the_manifest_lacks__is_corruption(void **state)
 {
     (void)state;
@@ -596,6 +631,7 @@ int main(void)
         cmocka_unit_test(wal_dir__owner_killed__is_taken_over),
         cmocka_unit_test(wal_dir__race_of_creators__has_one_winner),
         cmocka_unit_test(wal_dir__numbered_below_the_head__is_freed_again),
+        cmocka_unit_test(wal_dir__free_file_half_filled__is_removed),
         cmocka_unit_test(wal_dir__lane_that_the_manifest_lacks__is_corruption),
         cmocka_unit_test(wal_dir__no_right_to_write__can_be_read),
     };
