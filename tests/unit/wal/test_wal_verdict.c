@@ -633,6 +633,68 @@ static void wal_verdict__cut_at_every_byte__keeps_what_is_whole(void **state)
     builder_deinit(&b);
 }
 
+/* Five full blocks in two segments, all but the last two below a mark. */
+enum { DAMAGE_BLOCKS = 5, DAMAGE_DURABLE = 3 };
+static struct log_builder blocks_log(uint64_t *at)
+{
+    struct log_builder b = small(3, false);
+    char text[BLOCK - 64];
+    memset(text, '.', sizeof text);
+    text[sizeof text - 1] = '\0';
+    for (int i = 0; i < DAMAGE_BLOCKS; i++) {
+        text[0] = (char)('a' + i);
+        text[1] = '\0';
+        if (i == 2) builder_next_segment(&b);
+        if (i <= DAMAGE_DURABLE) b.mark = b.lsn;
+        at[i] = builder_append(&b, WAL_RECORD_DATA, text, sizeof text);
+    }
+    return b;
+}
+
+static unsigned long damage_refused, damage_cut;
+
+/* After block j took other bytes: below the marks it is found; else the log ends before it. */
+static void expect_found(struct log_builder *b, const uint64_t *at, int i, int j)
+{
+    struct wal_verdict v;
+    int first = i < j ? i : j;
+    int rc = builder_judge(b, NULL, &v);
+    if (first < DAMAGE_DURABLE) {
+        assert_int_equal(rc, -RFE_CORRUPT);
+        damage_refused++;
+    } else {
+        assert_int_equal(rc, 0);
+        assert_int_equal(v.end_lsn, at[first]);
+        damage_cut++;
+    }
+    wal_verdict_deinit(&v);
+}
+
+static void wal_verdict__blocks_zeroed_swapped_copied__are_found(void **state)
+{
+    (void)state;
+    uint64_t at[DAMAGE_BLOCKS];
+    for (int i = 0; i < DAMAGE_BLOCKS; i++) {
+        struct log_builder b = blocks_log(at);
+        memset(builder_at(&b, at[i]), 0, BLOCK);
+        expect_found(&b, at, i, i);
+        builder_deinit(&b);
+        for (int j = 0; j < DAMAGE_BLOCKS; j++) {
+            if (i == j) continue;
+            b = blocks_log(at);
+            uint8_t kept[BLOCK];
+            memcpy(kept, builder_at(&b, at[j]), BLOCK);
+            memcpy(builder_at(&b, at[j]), builder_at(&b, at[i]), BLOCK);
+            expect_found(&b, at, j, j); /* i copied over j */
+            memcpy(builder_at(&b, at[i]), kept, BLOCK);
+            expect_found(&b, at, i, j); /* swapped */
+            builder_deinit(&b);
+        }
+    }
+    print_message("blocks: refused %lu, log ends earlier %lu\n", damage_refused, damage_cut);
+    assert_int_equal(damage_refused + damage_cut, DAMAGE_BLOCKS * (1 + 2 * (DAMAGE_BLOCKS - 1)));
+}
+
 /* ---- images that are still being read ---- */
 
 struct arriving {
@@ -758,6 +820,7 @@ int main(void)
         cmocka_unit_test(wal_verdict__void_set__answers_by_position),
         cmocka_unit_test(wal_verdict__every_bit_flipped__is_found),
         cmocka_unit_test(wal_verdict__cut_at_every_byte__keeps_what_is_whole),
+        cmocka_unit_test(wal_verdict__blocks_zeroed_swapped_copied__are_found),
         cmocka_unit_test(wal_verdict__images_arrive_late__are_asked_for_first),
         cmocka_unit_test(wal_verdict__no_memory__is_said),
     };
