@@ -3,6 +3,7 @@
  * Changes: what each does, every error, restarts, numbers, groups. */
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "tests/lib/child.h"
 #include "tests/lib/plane_rig.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -306,7 +308,7 @@ static void plane_change__ten_thousand_columns__one_commit_and_little_more(void 
     struct plane_column *columns = many_columns(10000, "column_");
     double one = 1e9, table = 1e9, tree = 1e9;
     for (int i = 0; i < 5; i++) { /* the best of five: the machine has other work */
-        char name[3][8];
+        char name[3][16];
         struct plane_change c[3];
         for (int j = 0; j < 3; j++) {
             snprintf(name[j], sizeof name[j], "%c%d", "otr"[j], i);
@@ -716,6 +718,29 @@ static void plane_close__everything_done__all_memory_back(void **state)
     plane_close(NULL);
 }
 
+/* ---- fork ---- */
+
+static int abandon_in_child(void *ctx)
+{
+    struct plane_rig *rig = ctx;
+    int64_t before = alloc_bytes_in_use();
+    plane_abandon(NULL);
+    plane_abandon(rig->plane);
+    CHILD_CHECK(alloc_bytes_in_use() < before);
+    return 0;
+}
+
+static void plane_abandon__in_the_child_of_a_fork__the_parent_goes_on(void **state)
+{
+    struct plane_rig *rig = *state;
+    assert_int_equal(rig_create_table(rig, "t"), 0);
+    assert_int_equal(child_run(abandon_in_child, rig), 0);
+    assert_int_equal(rig_add_column(rig, "t", "a"), 0);
+    plane_rig_close(rig);
+    plane_rig_open(rig);
+    assert_int_not_equal(rig_column(rig, "t", "a"), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -743,6 +768,7 @@ int main(void)
         TEST(plane_change__many_writers_unheld__all_there),
         TEST(plane_change__no_memory_somewhere__an_error_or_done_and_no_loss),
         TEST(plane_close__everything_done__all_memory_back),
+        TEST(plane_abandon__in_the_child_of_a_fork__the_parent_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
