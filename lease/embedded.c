@@ -57,7 +57,11 @@ bool lease_embedded_next(struct lease_embedded *e, int64_t now_ns, struct holder
         *event_out = offer(e, now_ns, behind ? LEASE_CONTENT_DELTA : LEASE_CONTENT_NONE);
         return true;
     }
-    if (h->state == HOLDER_NORMAL || now_ns < e->recover_due_ns) return false;
+    if (h->state == HOLDER_NORMAL) {
+        e->recover_due_ns = now_ns; /* only a recovery that failed waits for the next heartbeat */
+        return false;
+    }
+    if (now_ns < e->recover_due_ns) return false;
     if (!h->caches_empty) { /* they could not be emptied: once more */
         e->recover_due_ns = now_ns + e->heartbeat_ns;
         *event_out = (struct holder_event){.type = HOLDER_TICK};
@@ -72,6 +76,7 @@ bool lease_embedded_next(struct lease_embedded *e, int64_t now_ns, struct holder
 int64_t lease_embedded_due_ns(const struct lease_embedded *e)
 {
     const struct holder *h = &e->holder;
+    if (h->state == HOLDER_PULLING || !h->closed) return INT64_MAX; /* an event will come */
     if (h->state != HOLDER_NORMAL) return e->recover_due_ns;
     return h->deadline_ns < e->renew_due_ns ? h->deadline_ns : e->renew_due_ns;
 }

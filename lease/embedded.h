@@ -37,6 +37,7 @@ void lease_embedded_init(struct lease_embedded *e, int64_t ttl_ns, uint64_t vers
 /* The next event to feed at now_ns, CLOCK_BOOTTIME. False: nothing until lease_embedded_due_ns(),
  * or until another event was fed. */
 bool lease_embedded_next(struct lease_embedded *e, int64_t now_ns, struct holder_event *event_out);
+/* INT64_MAX: an answer to an action is awaited, and no time. */
 int64_t lease_embedded_due_ns(const struct lease_embedded *e);
 
 /* A change was committed as `version`, above the newest: what lease_embedded_next() gives carries

@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #define MILLISECOND_NS ((int64_t)1000000)
-#define EXTERNAL_TERM  1u /* the host's coordinator has terms of its own, and we never see them */
 
 int lease_external_ask(const struct holder *h, int64_t now_ns, struct lease_request *request_out)
 {
@@ -49,7 +48,7 @@ static struct lease_offer offer_of(const struct holder *h, const struct lease_re
                                    int64_t ttl_ms)
 {
     return (struct lease_offer){
-        .term = EXTERNAL_TERM,
+        .term = LEASE_EXTERNAL_TERM,
         .boot = h->boot,
         .asked_ns = r->asked_ns,
         .ttl_ns = ttl_ms * MILLISECOND_NS,
@@ -94,7 +93,7 @@ void lease_external_change(struct holder *h, uint64_t version, int64_t now_ns,
 {
     CHECK(version > h->shown && version <= LEASE_VERSION_MAX && h->boot != 0);
     struct lease_offer offer = {
-        .term = EXTERNAL_TERM,
+        .term = LEASE_EXTERNAL_TERM,
         .boot = h->boot,
         .asked_ns = now_ns,
         .version = version,

@@ -15,6 +15,10 @@
 
 #include "lease/holder.h"
 
+/* The host's coordinator has terms of its own, and we never see them: the process registers, and is
+ * granted, under this one. */
+#define LEASE_EXTERNAL_TERM 1u
+
 struct lease_request {
     int64_t asked_ns; /* CLOCK_BOOTTIME */
     uint64_t view;

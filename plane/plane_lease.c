@@ -193,8 +193,8 @@ static int serve(struct plane *p, struct request *r)
                                    &actions);
         break;
     case REQUEST_FENCE:
-        if (r->version == 0 && before == HOLDER_NORMAL)
-            feed(p, &(struct holder_event){.type = HOLDER_FENCE});
+        /* Fenced already or not: what was asked before this call is of no use after it. */
+        if (r->version == 0) feed(p, &(struct holder_event){.type = HOLDER_FENCE});
         r->version = 1; /* it has been told */
         return p->holder->closed ? 0 : -EAGAIN;
     case REQUEST_CHANGE: CHECK(false);
@@ -237,7 +237,9 @@ void plane_lease_init(struct plane *p)
     p->holder = &p->external;
     holder_init(p->holder, HEARTBEAT_NS, 0);
     feed(p, &(struct holder_event){.type = HOLDER_REGISTERED,
-                                   .registered = {p->boot, p->applied_version}});
+                                   .registered = {.boot = p->boot,
+                                                  .term = LEASE_EXTERNAL_TERM,
+                                                  .version = p->applied_version}});
 }
 
 void plane_lease_stop(struct plane *p)

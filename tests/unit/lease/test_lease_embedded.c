@@ -140,6 +140,7 @@ static void lease_embedded__fence_that_does_not_close__stays_fenced(void **state
     for (int64_t t = 130; t < 160; t++)
         turn(&l, t * SECOND);
     assert_false(live(&l, 160 * SECOND));
+    assert_int_equal(lease_embedded_due_ns(&l.e), INT64_MAX); /* closing is awaited, no time */
     struct holder_event e = {.type = HOLDER_CLOSED, .view = l.r.close_asked};
     step(&l, &e);
     turn(&l, 160 * SECOND);
@@ -236,6 +237,23 @@ static void lease_embedded__off__never_lapses_and_still_closes_changes(void **st
     assert_int_equal(rig_deadline(&l.r), LEASE_OFF);
 }
 
+/* Only a recovery that failed waits; one after another that succeeded goes on at once. */
+static void lease_embedded__fences_in_one_heartbeat__recover_each(void **state)
+{
+    (void)state;
+    struct loop l;
+    loop_init(&l, 20 * SECOND, 6);
+    turn(&l, 100 * SECOND);
+    for (uint32_t epoch = 2; epoch < 6; epoch++) {
+        struct holder_event e = {.type = HOLDER_FENCE};
+        step(&l, &e);
+        assert_false(live(&l, 100 * SECOND));
+        turn(&l, 100 * SECOND);
+        assert_true(live(&l, 100 * SECOND));
+        assert_int_equal(view_epoch(rig_view(&l.r)), epoch);
+    }
+}
+
 static void lease_embedded__stopped__gives_nothing_more(void **state)
 {
     (void)state;
@@ -261,6 +279,7 @@ int main(void)
         cmocka_unit_test(lease_embedded__change_while_fenced__comes_with_the_recovery),
         cmocka_unit_test(lease_embedded__snapshot_that_fails__tried_each_heartbeat),
         cmocka_unit_test(lease_embedded__off__never_lapses_and_still_closes_changes),
+        cmocka_unit_test(lease_embedded__fences_in_one_heartbeat__recover_each),
         cmocka_unit_test(lease_embedded__stopped__gives_nothing_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
