@@ -339,6 +339,27 @@ static void plane_lease__external__fenced_until_resumed_then_granted(void **stat
     assert_int_equal(deadline_ns(rig), r.asked_boot_ns + 6 * SECOND_NS);
 }
 
+/* The version that the catalog has when it is opened is no leader's term. */
+static void plane_lease__external_over_an_older_catalog__resumed(void **state)
+{
+    struct plane_rig *rig = *state;
+    open_on_test_clock(rig, PLANE_LEASE_EXTERNAL);
+    const char *const tables[] = {"a", "b", "c"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rig_create_table(rig, tables[i]), 0);
+    plane_rig_close(rig);
+    open_on_test_clock(rig, PLANE_LEASE_EXTERNAL);
+    struct plane_lease_request before = ask(rig);
+    assert_int_equal(plane_lease_fence(rig->plane), 0); /* fenced already, and yet an epoch ends */
+    assert_int_equal(plane_lease_resume(rig->plane, &before, 5000), -ESTALE);
+    struct plane_lease_request r = ask(rig);
+    assert_int_equal(plane_lease_resume(rig->plane, &r, 5000), 0);
+    assert_true(rig_is_live(rig));
+    assert_int_equal(rig_view(rig), view_make(2, 3));
+    assert_int_equal(rig_create_table(rig, "d"), 0);
+    assert_int_equal(plane_lease_grant(rig->plane, &r, 6000), 0);
+}
+
 static void plane_lease_grant__bad_requests__refused_and_nothing_moves(void **state)
 {
     struct plane_rig *rig = *state;
@@ -476,6 +497,7 @@ int main(void)
         TEST(plane_close__callers_still_wait__closing_or_unknown),
         TEST(plane_open__off__live_for_ever),
         TEST(plane_lease__external__fenced_until_resumed_then_granted),
+        TEST(plane_lease__external_over_an_older_catalog__resumed),
         TEST(plane_lease_grant__bad_requests__refused_and_nothing_moves),
         TEST(plane_lease__external_lapses__fenced_in_time_and_older_requests_stale),
         TEST(plane_lease__another_life__its_requests_refused),
