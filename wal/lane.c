@@ -21,7 +21,7 @@ int wal_lane_create(const struct wal_lane_options *options, struct wal_lane **la
     lane->o = *options;
     lock_init(&lane->waiters_lock, LOCK_RANK_WAITERS);
     lock_init(&lane->prep_lock, LOCK_RANK_WAL);
-    lane->write_bytes_max = 1u << 20;
+    lane->write_bytes_max = options->write_bytes != 0 ? options->write_bytes : 1u << 20;
     lane->started_ns = clock_read_ns(CLOCK_MONOTONIC);
     atomic_init(&lane->close_view, UINT64_MAX);
     *lane_out = lane;

@@ -94,6 +94,7 @@ struct wal_lane_options {
     uint32_t block_bytes;
     uint32_t segments_max; /* live and ready ones together, at least 4 */
     uint32_t depth;        /* writes in flight */
+    uint32_t write_bytes;  /* most of one write, whole blocks; 0: what takes about 1 ms */
     enum wal_mode mode;
     enum io_backend backend;
     bool buffered;

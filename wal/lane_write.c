@@ -144,6 +144,7 @@ static void sync_done(struct wal_lane *lane, int32_t result)
 /* A write is at most what the device takes in about a millisecond. */
 static void adapt(struct wal_lane *lane, const struct flight *f)
 {
+    if (lane->o.write_bytes != 0) return;
     int64_t took_ns = clock_read_ns(CLOCK_MONOTONIC) - f->submit_ns;
     if (f->bytes_all < lane->write_bytes_max || took_ns <= 0) return;
     if (took_ns > 2000000 && lane->write_bytes_max > LANE_WRITE_BYTES_MIN)

@@ -142,8 +142,12 @@ static struct rig *rig_new(struct io_env *env, enum wal_mode mode, uint32_t dept
 {
     struct rig *rig = malloc(sizeof *rig);
     assert_non_null(rig);
-    const struct rig_options o = {
-        .env = env, .is_fault = true, .mode = mode, .depth = depth, .segments_max = 5};
+    const struct rig_options o = {.env = env,
+                                  .is_fault = true,
+                                  .mode = mode,
+                                  .depth = depth,
+                                  .write_bytes = 65536, /* long records take several */
+                                  .segments_max = 5};
     rig_init(rig, &o);
     return rig;
 }

@@ -262,6 +262,7 @@ int rig_open(struct rig *rig)
         .block_bytes = rig->o.block_bytes,
         .segments_max = rig->o.segments_max,
         .depth = rig->o.depth,
+        .write_bytes = rig->o.write_bytes,
         .mode = rig->o.mode,
         .no_threads = !rig->o.threads,
         .close_wait_ns = rig->o.close_wait_ns,
@@ -295,7 +296,7 @@ int rig_open(struct rig *rig)
 int rig_close(struct rig *rig)
 {
     int rc = wal_lane_close(rig->lane, false);
-    rig->lane = NULL;
+    if (rc != -ETIMEDOUT) rig->lane = NULL; /* else it lives on */
     return rc;
 }
 

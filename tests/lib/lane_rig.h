@@ -43,6 +43,7 @@ struct rig_options {
     uint32_t block_bytes;   /* 0: 4096 */
     uint32_t segments_max;  /* 0: 6 */
     uint32_t depth;         /* 0: 4 */
+    uint32_t write_bytes;   /* as of the lane */
     bool threads;           /* else rig_run does the lane's work */
     int64_t close_wait_ns;
     const struct log *log; /* NULL: none */

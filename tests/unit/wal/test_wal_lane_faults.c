@@ -1,0 +1,611 @@
+/* ctest: concurrent timeout=120 */
+/* A lane over the fault double: every write and sync fails, comes back short or late; the disk is
+ * full; the device never answers. */
+#include "base/clock.h"
+#include "base/thread.h"
+#include "tests/lib/lane_rig.h"
+#include "wal/lane_impl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NUMBERED "lane-00/0" /* paths of segments in use */
+
+static int64_t in_ms(int64_t ms)
+{
+    return clock_read_ns(CLOCK_MONOTONIC) + ms * 1000000;
+}
+
+struct setting {
+    enum wal_mode mode;
+    bool fua;
+    bool threads;
+    bool record;
+    uint64_t seed;
+    uint32_t segments_max;
+    uint32_t depth;
+    int64_t close_wait_ns;
+    const struct log *log;
+};
+
+static struct rig *start(const struct setting *s)
+{
+    const struct fault_options fo = {.seed = s->seed, .fua = s->fua, .record = s->record};
+    struct io_env *env;
+    assert_int_equal(fault_env_open(&fo, &env), 0);
+    const struct rig_options o = {.env = env,
+                                  .is_fault = s->record,
+                                  .mode = s->mode,
+                                  .threads = s->threads,
+                                  .segments_max = s->segments_max,
+                                  .depth = s->depth,
+                                  .close_wait_ns = s->close_wait_ns,
+                                  .log = s->log};
+    struct rig *rig = malloc(sizeof *rig);
+    assert_non_null(rig);
+    rig_init(rig, &o);
+    assert_int_equal(rig_open(rig), 0);
+    if (!s->threads) rig_run(rig, 10); /* the first segments, whole */
+    return rig;
+}
+
+static void finish(struct rig *rig)
+{
+    struct io_env *env = rig->o.env;
+    if (rig->lane != NULL) assert_int_equal(rig_close(rig), 0);
+    io_env_close(env);
+    free(rig);
+}
+
+static void add(struct rig *rig, struct fault_rule rule)
+{
+    assert_int_equal(fault_add(rig->o.env, &rule), 0);
+}
+
+/* Opens again what is there, or what a power failure at the trace's end leaves of it, and compares
+ * with what was answered. */
+static void check_again(struct rig *rig, bool after_failure)
+{
+    static enum rig_fate fates[RIG_BATCHES_MAX];
+    memset(fates, 0, sizeof fates);
+    for (uint32_t id = 1; id < RIG_BATCHES_MAX; id++) {
+        const struct rig_batch *b = &rig->batch[id];
+        if (b->rig == NULL || !atomic_load(&b->answered)) continue;
+        fates[id] = b->code == 0 ? RIG_ACKNOWLEDGED : RIG_REFUSED;
+        if (b->code == -RFE_WAL_ERROR && after_failure) fates[id] = RIG_UNKNOWN;
+    }
+    struct io_env *left = rig->o.env;
+    if (after_failure)
+        assert_int_equal(
+            fault_crash(left, fault_trace_length(left), fault_choice_drop, NULL, NULL, &left, NULL),
+            0);
+    struct rig_options o = rig->o;
+    o.env = left;
+    o.threads = false;
+    struct rig *again = malloc(sizeof *again);
+    assert_non_null(again);
+    rig_init(again, &o);
+    int rc = rig_open(again);
+    if (rc != 0) printf("%s\n", again->msg.text);
+    assert_int_equal(rc, 0);
+    assert_true(rig_check(again, rig, fates, 0));
+    assert_int_equal(rig_close(again), 0);
+    if (after_failure) io_env_close(left);
+    free(again);
+}
+
+/* ---- every write and every sync fails ---- */
+
+static const uint32_t sizes[] = {100, 5000, 200000, 64, 150000, 300000, 9000, 180000};
+
+static void write_some(struct rig *rig, uint32_t *next_id, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int rc = rig_reserve(rig, *next_id, sizes[*next_id % 8]);
+        if (rc == -RFE_LATCHED || rc == -EAGAIN) return; /* no next segment could be made */
+        assert_int_equal(rc, 0);
+        rig_publish(rig, (*next_id)++);
+        if (i % 3 != 0) rig_run(rig, 100);
+    }
+    rig_run(rig, 100);
+}
+
+static void all_are_answered(struct rig *rig, uint32_t from, uint32_t to, bool well)
+{
+    for (uint32_t id = from; id < to; id++) {
+        const struct rig_batch *b = &rig->batch[id];
+        assert_true(rig_answered(rig, id));
+        if (well) assert_int_equal(b->code, 0);
+        assert_true(b->code == 0 || b->code == -RFE_WAL_ERROR);
+        if (b->code == 0) assert_true(wal_visible(rig->lane) > b->ticket.lsn);
+        if (b->code != 0) assert_int_equal(b->r.image->arena[b->r.arena_at + 4], 1);
+    }
+}
+
+/* Returns false when the fault was never met. */
+static bool fail_one(const struct setting *s, struct fault_rule rule, bool for_good)
+{
+    struct rig *rig = start(s);
+    rule.times = for_good ? UINT64_MAX : 1;
+    add(rig, rule);
+    uint32_t next_id = 1;
+    write_some(rig, &next_id, 9);
+    bool off_flushed = s->mode != WAL_OFF || wal_flush(rig->lane, in_ms(10000)) == 0;
+    bool latched = wal_latched(rig->lane) != 0;
+    assert_true(latched || off_flushed);
+    if (latched) {
+        assert_int_equal(wal_latched(rig->lane), -rule.error);
+        all_are_answered(rig, 1, next_id, false);
+        assert_int_equal(rig_reserve(rig, next_id, 100), -RFE_LATCHED);
+        struct err_msg msg = {0};
+        uint64_t visible = wal_visible(rig->lane);
+        if (for_good) {
+            assert_int_not_equal(wal_lane_resume(rig->lane, in_ms(10000), &msg), 0);
+            assert_true(msg.text[0] != 0);
+            assert_int_not_equal(wal_latched(rig->lane), 0);
+            assert_int_equal(wal_visible(rig->lane), visible);
+        }
+        fault_clear(rig->o.env);
+        assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), &msg), 0);
+        assert_int_equal(wal_latched(rig->lane), 0);
+        assert_true(wal_visible(rig->lane) > visible);
+    }
+    fault_clear(rig->o.env);
+    uint32_t from = next_id;
+    rig_run(rig, 10);
+    write_some(rig, &next_id, 4);
+    assert_int_equal(next_id, from + 4);
+    all_are_answered(rig, from, next_id, true);
+    assert_int_equal(rig_close(rig), 0);
+    check_again(rig, false);
+    finish(rig);
+    return latched;
+}
+
+static void fail_each(enum wal_mode mode, bool fua)
+{
+    static const int errors[] = {EIO, ENOSPC, EAGAIN, EBUSY, EINTR, EINVAL, ECANCELED};
+    static const unsigned targets[] = {FAULT_ON_WRITE, FAULT_ON_SYNC};
+    uint32_t latches = 0, runs = 0;
+    for (uint32_t t = 0; t < 2; t++)
+        for (uint64_t k = 0; k < 12; k++)
+            for (uint32_t e = 0; e < 7; e++) {
+                if (k > 1 && e != k % 7) continue;
+                const struct setting s = {
+                    .mode = mode, .fua = fua, .depth = 1u << (k % 3), .seed = k % 2 * (k + 1)};
+                const struct fault_rule rule = {.kind = FAULT_ERROR,
+                                                .targets = targets[t],
+                                                .path = NUMBERED,
+                                                .skip = k,
+                                                .error = errors[e]};
+                latches += fail_one(&s, rule, false) ? 1 : 0;
+                latches += fail_one(&s, rule, true) ? 1 : 0;
+                runs += 2;
+            }
+    printf("mode %d fua %d: %" PRIu32 " latches in %" PRIu32 " runs\n", mode, fua, latches, runs);
+    assert_true(latches > runs / 8);
+}
+
+static void wal_lane_faults__each_write_and_sync_fails__latches_resumes_goes_on(void **state)
+{
+    (void)state;
+    for (int mode = WAL_SYNC; mode <= WAL_OFF; mode++) {
+        fail_each((enum wal_mode)mode, false);
+        fail_each((enum wal_mode)mode, true);
+    }
+}
+
+/* ---- short and late ---- */
+
+static void wal_lane_faults__short_by_any_size__nothing_is_lost(void **state)
+{
+    (void)state;
+    static const uint32_t shorts[] = {1,    511,  512,   513,   4095,  4096,   4097,
+                                      8192, 9000, 65536, 65600, 98304, 196608, 200703};
+    for (uint32_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++)
+        for (uint32_t n = 0; n < 12; n++) {
+            const struct setting s = {.mode = n % 2 == 0 ? WAL_SYNC : WAL_ASYNC,
+                                      .fua = n % 4 < 2,
+                                      .record = true,
+                                      .seed = n % 3 * 7,
+                                      .depth = 4};
+            struct rig *rig = start(&s);
+            add(rig, (struct fault_rule){.kind = FAULT_SHORT,
+                                         .targets = FAULT_ON_WRITE,
+                                         .path = NUMBERED,
+                                         .skip = n / 4,
+                                         .times = 1 + n % 5,
+                                         .short_bytes = shorts[i]});
+            for (uint32_t id = 1; id <= 4; id++) {
+                assert_int_equal(rig_write(rig, id, 200000), 0);
+                if (n >= 6) rig_run(rig, 100);
+            }
+            rig_run(rig, 200);
+            assert_int_equal(wal_flush(rig->lane, in_ms(10000)), 0);
+            all_are_answered(rig, 1, 5, true);
+            fault_clear(rig->o.env);
+            check_again(rig, true);
+            finish(rig);
+        }
+}
+
+static void wal_lane_faults__always_short_of_a_block__latches(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC};
+    struct rig *rig = start(&s);
+    add(rig, (struct fault_rule){.kind = FAULT_SHORT,
+                                 .targets = FAULT_ON_WRITE,
+                                 .path = NUMBERED,
+                                 .times = UINT64_MAX,
+                                 .short_bytes = 512});
+    assert_int_equal(rig_write(rig, 1, 200000), 0);
+    rig_run(rig, 1000);
+    assert_int_equal(wal_latched(rig->lane), -EIO);
+    all_are_answered(rig, 1, 2, false);
+    fault_clear(rig->o.env);
+    assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), NULL), 0);
+    finish(rig);
+}
+
+static void wal_lane_faults__completions_in_any_order__mark_passes_no_hole(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        const struct setting s = {.mode = WAL_SYNC,
+                                  .fua = seed % 2 == 0,
+                                  .record = true,
+                                  .seed = seed,
+                                  .depth = 1u << (seed % 3)};
+        struct rig *rig = start(&s);
+        for (uint32_t id = 1; id <= 9; id++) {
+            assert_int_equal(rig_write(rig, id, 70000 + 10000 * (id % 5)), 0);
+            rig_run(rig, 1 + (uint32_t)(seed + id) % 3);
+            /* Every acknowledged batch is there when all that is not durable is dropped. */
+            if (id % 3 == 0) check_again(rig, true);
+        }
+        rig_run(rig, 1000);
+        all_are_answered(rig, 1, 10, true);
+        check_again(rig, true);
+        finish(rig);
+    }
+}
+
+static void wal_lane_faults__first_write_is_late__later_ones_wait_for_it(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .fua = true, .depth = 4};
+    struct rig *rig = start(&s);
+    add(rig, (struct fault_rule){
+                 .kind = FAULT_DELAY, .targets = FAULT_ON_WRITE, .path = NUMBERED, .times = 1});
+    uint64_t durable = wal_durable(rig->lane);
+    for (uint32_t id = 1; id <= 3; id++) {
+        assert_int_equal(rig_write(rig, id, 150000), 0);
+        rig_run(rig, 100);
+    }
+    assert_int_equal(io_queue_in_flight(rig->lane->queue), 1);
+    assert_int_equal(wal_durable(rig->lane), durable);
+    for (uint32_t id = 1; id <= 3; id++)
+        assert_false(rig_answered(rig, id));
+    fault_release(rig->o.env);
+    rig_run(rig, 100);
+    all_are_answered(rig, 1, 4, true);
+    finish(rig);
+}
+
+static void wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_works(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .depth = 2};
+    struct rig *rig = start(&s);
+    add(rig, (struct fault_rule){
+                 .kind = FAULT_DELAY, .targets = FAULT_ON_WRITE, .path = NUMBERED, .times = 1});
+    add(rig, (struct fault_rule){.kind = FAULT_ERROR,
+                                 .targets = FAULT_ON_WRITE,
+                                 .path = NUMBERED,
+                                 .times = 1,
+                                 .error = EIO});
+    assert_int_equal(rig_write(rig, 1, 150000), 0);
+    rig_run(rig, 10);
+    assert_int_equal(rig_write(rig, 2, 150000), 0);
+    assert_int_equal(rig_reserve(rig, 3, 100), 0);
+    rig_run(rig, 10);
+    assert_int_equal(wal_latched(rig->lane), -EIO);
+    struct err_msg msg = {0};
+    assert_int_equal(wal_lane_resume(rig->lane, in_ms(30), &msg), -ETIMEDOUT);
+    assert_non_null(strstr(msg.text, "in flight"));
+    fault_release(rig->o.env);
+    assert_int_equal(wal_lane_resume(rig->lane, in_ms(30), &msg), -ETIMEDOUT); /* batch 3 */
+    rig_publish(rig, 3);
+    assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), &msg), 0);
+    for (uint32_t id = 1; id <= 3; id++) {
+        assert_true(rig_answered(rig, id));
+        assert_int_equal(rig->batch[id].code, -RFE_WAL_ERROR);
+    }
+    assert_int_equal(rig_close(rig), 0);
+    check_again(rig, false);
+    finish(rig);
+}
+
+/* ---- slots that are never published ---- */
+
+static void wal_lane_faults__slot_never_published__latches_and_answers_those_behind(void **state)
+{
+    (void)state;
+    for (int mode = WAL_SYNC; mode <= WAL_OFF; mode++) {
+        const struct setting s = {.mode = (enum wal_mode)mode};
+        struct rig *rig = start(&s);
+        assert_int_equal(rig_reserve(rig, 1, 100), 0);
+        assert_int_equal(rig_write(rig, 2, 100), 0);
+        rig_run(rig, 10);
+        assert_false(rig_answered(rig, 2));
+        assert_int_equal(rig->lane->stuck_looks, 1);
+        rig->lane->stuck_looks = LANE_STUCK_LOOKS - 1; /* 99 looks later */
+        rig->lane->stuck_look_ns -= LANE_STUCK_LOOK_NS;
+        rig_run(rig, 10);
+        assert_int_equal(wal_latched(rig->lane), -ETIMEDOUT);
+        assert_true(rig_answered(rig, 2));
+        assert_int_equal(rig->batch[2].code, -RFE_WAL_ERROR);
+        assert_false(rig_answered(rig, 1));
+        rig_publish(rig, 1);
+        rig_run(rig, 10);
+        assert_int_equal(rig->batch[1].code, -RFE_WAL_ERROR);
+        assert_int_equal(atomic_load(&rig->void_calls), 2);
+        assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), NULL), 0);
+        assert_int_equal(rig_close(rig), 0);
+        check_again(rig, false);
+        finish(rig);
+    }
+}
+
+/* ---- batches that fit no more ---- */
+
+static void wal_lane_faults__many_unfit_batches__all_are_named(void **state)
+{
+    (void)state;
+    for (int mode = WAL_SYNC; mode <= WAL_ASYNC; mode++) {
+        const struct setting s = {.mode = (enum wal_mode)mode};
+        struct rig *rig = start(&s);
+        uint32_t n = 1500;
+        for (uint32_t id = 1; id <= n; id++)
+            assert_int_equal(rig_reserve(rig, id, 8), 0);
+        uint64_t view = atomic_load(&rig->view);
+        atomic_store(&rig->view, view + 1);
+        atomic_store(&rig->fits_from, view + 1);
+        for (uint32_t id = n; id >= 1; id--)
+            rig_publish(rig, id);
+        rig_run(rig, 1000);
+        for (uint32_t id = 1; id <= n; id++) {
+            assert_true(rig_answered(rig, id));
+            assert_int_equal(rig->batch[id].code, -RFE_SCHEMA_CHANGED);
+        }
+        assert_int_equal(rig_write(rig, n + 1, 100), 0);
+        assert_int_equal(rig_close(rig), 0);
+        check_again(rig, false);
+        finish(rig);
+    }
+}
+
+static void wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .fua = true, .record = true, .depth = 2};
+    struct rig *rig = start(&s);
+    uint64_t view = atomic_load(&rig->view);
+    assert_int_equal(rig_write(rig, 1, 150000), 0); /* under view */
+    atomic_store(&rig->view, view + 1);
+    assert_int_equal(rig_write(rig, 2, 150000), 0); /* under view + 1 */
+    atomic_store(&rig->fits_from, view + 1);
+    (void)lane_step(rig->lane); /* both are durable; the abort record of 1 is reserved */
+    (void)lane_step(rig->lane);
+    assert_false(rig_answered(rig, 1));
+    atomic_store(&rig->view, view + 2);
+    atomic_store(&rig->fits_from, view + 2);
+    rig_run(rig, 100);
+    for (uint32_t id = 1; id <= 2; id++) {
+        assert_true(rig_answered(rig, id));
+        assert_int_equal(rig->batch[id].code, -RFE_SCHEMA_CHANGED);
+    }
+    check_again(rig, true);
+    finish(rig);
+}
+
+/* ---- space ---- */
+
+static void wal_lane_faults__disk_full__waits_time_out_and_go_on_with_space(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .threads = true, .segments_max = 8};
+    const struct fault_options fo = {.seed = 0};
+    struct io_env *env;
+    assert_int_equal(fault_env_open(&fo, &env), 0);
+    fault_set_space(env, (UINT64_C(3) << 20) + 100000); /* three segments */
+    const struct rig_options o = {.env = env, .mode = s.mode, .threads = true, .segments_max = 8};
+    struct rig *rig = malloc(sizeof *rig);
+    assert_non_null(rig);
+    rig_init(rig, &o);
+    assert_int_equal(rig_open(rig), 0);
+    uint32_t id = 1;
+    int rc = 0;
+    for (; rc == 0 && id < 60; id++) {
+        struct rig_batch *b = &rig->batch[id];
+        rc = rig_reserve(rig, id, 200000);
+        if (rc == -EAGAIN)
+            rc = wal_reserve_wait(rig->lane, 200000, 64, atomic_load(&rig->view), &b->ticket,
+                                  in_ms(150), NULL, NULL, &b->r);
+        if (rc == 0) {
+            rig_publish(rig, id);
+            assert_int_equal(rig_wait(rig, id), 0);
+        }
+    }
+    assert_int_equal(rc, -RFE_DISK_FULL);
+    assert_in_range(id, 6, 16);
+    assert_int_equal(wal_latched(rig->lane), 0);
+    fault_set_space(env, UINT64_C(64) << 20);
+    struct rig_batch *b = &rig->batch[id];
+    *b = (struct rig_batch){.ticket = {.done = rig->batch[1].ticket.done}, .rig = rig, .id = id};
+    assert_int_equal(wal_reserve_wait(rig->lane, 200000, 64, atomic_load(&rig->view), &b->ticket,
+                                      in_ms(10000), NULL, NULL, &b->r),
+                     0);
+    rig_give_up(rig, id);
+    finish(rig);
+}
+
+static void wal_lane_faults__names_that_are_not_synced__segments_are_made_again(void **state)
+{
+    (void)state;
+    static const unsigned targets[] = {FAULT_ON_NAME, FAULT_ON_SYNC_DIR, FAULT_ON_OPEN,
+                                       FAULT_ON_SIZE, FAULT_ON_SYNC,     FAULT_ON_WRITE};
+    for (uint32_t t = 0; t < 6; t++)
+        for (uint64_t k = 0; k < 6; k++) {
+            const struct setting s = {.mode = WAL_SYNC, .record = true, .segments_max = 4};
+            struct rig *rig = start(&s);
+            add(rig, (struct fault_rule){.kind = FAULT_ERROR,
+                                         .targets = targets[t],
+                                         .path = t == 1 ? "lane-00" : "lane-00/free",
+                                         .skip = k,
+                                         .times = 2,
+                                         .error = EIO});
+            for (uint32_t id = 1; id <= 30; id++) { /* several times around the ring */
+                assert_int_equal(rig_write(rig, id, 300000), 0);
+                rig_run(rig, 100);
+            }
+            all_are_answered(rig, 1, 31, true);
+            assert_int_equal(wal_latched(rig->lane), 0);
+            fault_clear(rig->o.env);
+            finish(rig);
+        }
+}
+
+/* ---- the end ---- */
+
+static _Atomic int leak_events;
+static void note_leak(void *ctx, int level, const char *event, const char *fields)
+{
+    (void)ctx, (void)level, (void)fields;
+    if (strcmp(event, "wal.close_leaked") == 0) atomic_fetch_add(&leak_events, 1);
+}
+
+static void wal_lane_faults__device_never_answers__close_leaks_and_says_so(void **state)
+{
+    (void)state;
+    static const struct log log = {.level = LOG_LEVEL_INFO, .callback = note_leak};
+    const struct setting s = {
+        .mode = WAL_SYNC, .threads = true, .close_wait_ns = 200000000, .log = &log};
+    struct rig *rig = start(&s);
+    add(rig,
+        (struct fault_rule){
+            .kind = FAULT_DELAY, .targets = FAULT_ON_WRITE, .path = NUMBERED, .times = UINT64_MAX});
+    assert_int_equal(wal_lane_wait_prepared(rig->lane), 0);
+    assert_int_equal(rig_write(rig, 1, 200000), 0);
+    assert_int_equal(wal_flush(rig->lane, in_ms(50)), -ETIMEDOUT);
+    int64_t began_ns = clock_read_ns(CLOCK_MONOTONIC);
+    assert_int_equal(rig_close(rig), -ETIMEDOUT);
+    assert_true(clock_read_ns(CLOCK_MONOTONIC) - began_ns < INT64_C(2000000000));
+    assert_int_equal(atomic_load(&leak_events), 1);
+    /* The lane's memory is still the device's: it can answer. Rig and environment stay with it. */
+    fault_release(rig->o.env);
+    assert_int_equal(rig_wait(rig, 1), 0);
+}
+
+static void wal_lane_faults__closed_and_forked__no_writes_from_the_child(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_ASYNC};
+    struct rig *rig = start(&s);
+    assert_int_equal(rig_write(rig, 1, 1000), 0);
+    rig_run(rig, 100);
+    uint64_t writes = fault_operations(rig->o.env, FAULT_ON_WRITE);
+    assert_int_equal(wal_lane_close(rig->lane, true), 0); /* as a forked child does */
+    rig->lane = NULL;
+    assert_int_equal(fault_operations(rig->o.env, FAULT_ON_WRITE), writes);
+    finish(rig);
+}
+
+/* ---- what a lane does not do ---- */
+
+static void wal_lane_faults__off__writes_at_flush_trim_and_close_only(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_OFF};
+    struct rig *rig = start(&s);
+    rig_run(rig, 100);
+    uint64_t before = atomic_load(&rig->lane->stat_writes);
+    for (uint32_t id = 1; id <= 8; id++) { /* more than a segment */
+        assert_int_equal(rig_write(rig, id, 200000), 0);
+        rig_run(rig, 100);
+        assert_true(rig_answered(rig, id));
+    }
+    assert_int_equal(atomic_load(&rig->lane->stat_writes), before);
+    assert_int_equal(rig_trim(rig), 0);
+    assert_true(wal_oldest(rig->lane) > rig->batch[1].ticket.lsn);
+    assert_true(wal_durable(rig->lane) < rig->batch[8].ticket.lsn);
+    assert_int_equal(wal_flush(rig->lane, in_ms(10000)), 0);
+    assert_true(wal_durable(rig->lane) > rig->batch[8].ticket.lsn);
+    assert_int_equal(rig_write(rig, 9, 100), 0);
+    finish(rig);
+}
+
+static int64_t cpu_ns(void)
+{
+    struct rusage u;
+    assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * INT64_C(1000000000) +
+           (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * INT64_C(1000);
+}
+
+static void wal_lane_faults__idle__nobody_wakes_up(void **state)
+{
+    (void)state;
+    for (int mode = WAL_SYNC; mode <= WAL_OFF; mode++) {
+        const struct setting s = {.mode = (enum wal_mode)mode, .threads = true};
+        struct rig *rig = start(&s);
+        for (uint32_t id = 1; id <= 5; id++) {
+            assert_int_equal(rig_write(rig, id, 10000), 0);
+            assert_int_equal(rig_wait(rig, id), 0);
+        }
+        assert_int_equal(wal_lane_wait_prepared(rig->lane), 0);
+        usleep(1300000); /* the mark record */
+        uint64_t sleeps = atomic_load(&rig->lane->stat_sleeps);
+        uint64_t prep_sleeps = atomic_load(&rig->lane->stat_prep_sleeps);
+        int64_t cpu = cpu_ns();
+        usleep(1500000);
+        assert_int_equal(atomic_load(&rig->lane->stat_sleeps), sleeps);
+        assert_int_equal(atomic_load(&rig->lane->stat_prep_sleeps), prep_sleeps);
+        assert_true(cpu_ns() - cpu < INT64_C(1500000000) / 200); /* 0.5 % of a core */
+        finish(rig);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wal_lane_faults__each_write_and_sync_fails__latches_resumes_goes_on),
+        cmocka_unit_test(wal_lane_faults__short_by_any_size__nothing_is_lost),
+        cmocka_unit_test(wal_lane_faults__always_short_of_a_block__latches),
+        cmocka_unit_test(wal_lane_faults__completions_in_any_order__mark_passes_no_hole),
+        cmocka_unit_test(wal_lane_faults__first_write_is_late__later_ones_wait_for_it),
+        cmocka_unit_test(wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_works),
+        cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
+        cmocka_unit_test(wal_lane_faults__many_unfit_batches__all_are_named),
+        cmocka_unit_test(wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too),
+        cmocka_unit_test(wal_lane_faults__disk_full__waits_time_out_and_go_on_with_space),
+        cmocka_unit_test(wal_lane_faults__names_that_are_not_synced__segments_are_made_again),
+        cmocka_unit_test(wal_lane_faults__device_never_answers__close_leaks_and_says_so),
+        cmocka_unit_test(wal_lane_faults__closed_and_forked__no_writes_from_the_child),
+        cmocka_unit_test(wal_lane_faults__off__writes_at_flush_trim_and_close_only),
+        cmocka_unit_test(wal_lane_faults__idle__nobody_wakes_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
