@@ -41,8 +41,9 @@ static bool look(void *ctx, uint64_t *view_out)
 static bool fits(void *ctx, const struct wal_image *image, const uint8_t *payload,
                  uint32_t payload_bytes, uint8_t type, uint64_t then, uint64_t now)
 {
-    (void)image, (void)payload, (void)payload_bytes, (void)type, (void)now;
+    (void)image, (void)payload_bytes, (void)type, (void)now;
     struct rig *rig = ctx;
+    if (load_u32(payload) >= atomic_load(&rig->fits_always_from)) return true;
     return then >= atomic_load(&rig->fits_from);
 }
 
@@ -95,6 +96,7 @@ void rig_init(struct rig *rig, const struct rig_options *options)
     if (rig->o.log == NULL) rig->o.log = &quiet;
     atomic_store(&rig->view, (UINT64_C(1) << RIG_EPOCH_SHIFT) | 1);
     atomic_store(&rig->live, true);
+    atomic_store(&rig->fits_always_from, UINT32_MAX);
 }
 
 struct found {

@@ -56,7 +56,8 @@ struct rig {
     /* The lease. */
     _Atomic uint64_t view;
     _Atomic bool live;
-    _Atomic uint64_t fits_from; /* batches checked under an older view fit no other one */
+    _Atomic uint64_t fits_from;        /* batches checked under an older view fit no other one */
+    _Atomic uint32_t fits_always_from; /* but batches of these ids fit every one */
     void (*inside)(struct rig *rig, const char *hook); /* called in the section; may be NULL */
     void *inside_ctx;
     /* What was replayed when it was opened, in order. */
