@@ -1,5 +1,9 @@
 #include "cli/acks.h"
 
+#include "cli/memory.h"
+
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,14 +22,35 @@ void acks_deinit(struct acks *acks)
 {
     if (acks->fd >= 0) close(acks->fd);
     acks->fd = -1;
+    mem_free(acks->lines);
+    acks->lines = NULL;
+    acks->capacity = 0;
+}
+
+/* Room for blocks next .. next + count - 1. */
+static void grow(struct acks *acks, uint64_t count)
+{
+    uint64_t capacity = acks->capacity == 0 ? 64 : acks->capacity;
+    while (capacity < count)
+        capacity *= 2;
+    if (capacity == acks->capacity) return;
+    uint64_t *lines = need_zalloc(capacity * sizeof *lines);
+    for (uint64_t i = 0; i < acks->capacity; i++) {
+        uint64_t block = acks->next + i;
+        lines[block & (capacity - 1)] = acks->lines[block & (acks->capacity - 1)];
+    }
+    mem_free(acks->lines);
+    acks->lines = lines;
+    acks->capacity = capacity;
 }
 
 void acks_done(struct acks *acks, uint64_t block, uint64_t lines_through)
 {
-    CHECK(block >= acks->next && block - acks->next < ACKS_IN_FLIGHT_MAX);
-    acks->lines[block % ACKS_IN_FLIGHT_MAX] = lines_through;
+    CHECK(block >= acks->next && lines_through > 0);
+    grow(acks, block - acks->next + 1);
+    acks->lines[block & (acks->capacity - 1)] = lines_through;
     for (;;) {
-        uint64_t *next = &acks->lines[acks->next % ACKS_IN_FLIGHT_MAX];
+        uint64_t *next = &acks->lines[acks->next & (acks->capacity - 1)];
         if (*next == 0) return;
         acks->lines_done = *next;
         *next = 0;

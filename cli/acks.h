@@ -10,22 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ACKS_IN_FLIGHT_MAX = 256 };
-
 struct acks {
-    int fd;                             /* -1: no file */
-    uint64_t next;                      /* the first block that is not done */
-    uint64_t lines[ACKS_IN_FLIGHT_MAX]; /* by block % ACKS_IN_FLIGHT_MAX: 0, or lines_through */
-    uint64_t lines_done;                /* of the leading blocks that are done */
-    uint64_t lines_written;             /* as the file says */
+    int fd;                 /* -1: no file */
+    uint64_t next;          /* the first block that is not done */
+    uint64_t *lines;        /* by block % capacity: 0, or lines_through */
+    uint64_t capacity;      /* a power of two, or 0 */
+    uint64_t lines_done;    /* of the leading blocks that are done */
+    uint64_t lines_written; /* as the file says */
 };
 
 /* file: NULL for none; made, or emptied. 0 or a negative errno. */
 RF_NODISCARD int acks_init(struct acks *acks, const char *file);
 void acks_deinit(struct acks *acks);
 
-/* Block `block` (counted from 0) is done; the input up to its end has lines_through >= 1 lines. Not
- * more than ACKS_IN_FLIGHT_MAX blocks may be begun and not done. */
+/* Block `block` (counted from 0) is done; the input up to its end has lines_through >= 1 lines. Once
+ * for each block. Blocks may be done in any order; memory grows with how far one is left behind. */
 void acks_done(struct acks *acks, uint64_t block, uint64_t lines_through);
 
 /* Says `lines` in the file when that is more than it said before. 0 or a negative errno. */

@@ -12,5 +12,6 @@ enum exit_code command_tables(int argc, char **argv);
 enum exit_code command_stat(int argc, char **argv);
 enum exit_code command_verify(int argc, char **argv);
 enum exit_code command_salvage(int argc, char **argv);
+enum exit_code command_dump(int argc, char **argv);
 
 #endif

@@ -15,6 +15,9 @@ static const struct {
     {"trim", command_trim, "free the log's oldest segments, whose rows are all older"},
     {"tables", command_tables, "list tables and their columns"},
     {"stat", command_stat, "say how a directory is: log, memory, what opening found"},
+    {"verify", command_verify, "read everything, and name each fault"},
+    {"salvage", command_salvage, "copy what is whole out of a damaged directory into a new one"},
+    {"dump", command_dump, "print the log record by record, as it lies in the files"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
