@@ -227,12 +227,6 @@ static struct plane_lease_request request_in(const struct rf_lease_request *r)
         .asked_boot_ns = r->asked_boot_ns, .view = r->view, .boot = r->boot};
 }
 
-static int64_t ttl_ns(int64_t ttl_ms)
-{
-    int64_t ns;
-    return __builtin_mul_overflow(ttl_ms, 1000000, &ns) ? INT64_MAX : ns;
-}
-
 int rf_lease_ask(struct rf_engine *h, struct rf_lease_request *request_out)
 {
     int rc = lease_check_handle(h, true);
@@ -248,7 +242,7 @@ int rf_lease_grant(struct rf_engine *h, const struct rf_lease_request *request, 
 {
     int rc = lease_check_handle(h, true);
     struct plane_lease_request r = request_in(request);
-    return rc != 0 ? rc : plane_lease_grant(h->plane, &r, ttl_ns(ttl_ms));
+    return rc != 0 ? rc : plane_lease_grant(h->plane, &r, ttl_ms);
 }
 
 int rf_lease_fence(struct rf_engine *h)
@@ -261,5 +255,5 @@ int rf_lease_resume(struct rf_engine *h, const struct rf_lease_request *request,
 {
     int rc = lease_check_handle(h, true);
     struct plane_lease_request r = request_in(request);
-    return rc != 0 ? rc : plane_lease_resume(h->plane, &r, ttl_ns(ttl_ms));
+    return rc != 0 ? rc : plane_lease_resume(h->plane, &r, ttl_ms);
 }
