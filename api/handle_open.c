@@ -358,7 +358,10 @@ int handle_close(struct rf_engine *h)
         if (!abandon) rc = engine_flush(e);
         atomic_store(&h->engine, NULL);
     }
-    if (h->plane != NULL && !abandon) plane_close(h->plane);
+    if (h->plane != NULL && abandon)
+        plane_abandon(h->plane);
+    else if (h->plane != NULL)
+        plane_close(h->plane);
     if (e != NULL) {
         int one = engine_close(e, abandon);
         if (rc == 0) rc = one;
