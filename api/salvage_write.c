@@ -228,7 +228,9 @@ static int delete_device(struct rf_engine *to, const struct schema_table *table,
             .name = schema_column_name(table, tag, SCHEMA_VERSION_MAX), .value = copy};
     }
     o->tags = filters;
-    return rf_delete(to, o, error);
+    int rc = rf_delete(to, o, error);
+    o->tags = NULL; /* filters ends with this call */
+    return rc;
 }
 
 static int write_delete(struct inspect *in, struct rf_engine *to, const struct salvage_record *r,

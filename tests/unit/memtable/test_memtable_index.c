@@ -316,7 +316,7 @@ static void prepare(struct arena_test *test)
     struct make_value keys[DEVICES], values[DEVICES];
     struct make_row rows[DEVICES];
     for (uint32_t d = 0; d < DEVICES; d++) {
-        keys[d] = (struct make_value){"abc" + d, 1};
+        keys[d] = (struct make_value){&"abc"[d], 1};
         values[d] = (struct make_value){&zero, 8};
         rows[d] = (struct make_row){d, 0};
     }
