@@ -173,7 +173,8 @@ struct prepared {
 };
 
 /* Checks the tablets in full and looks them up at p->version. What is missing and may be created is
- * left in *wants_out (scratch; n > 0): the answer is 0 and p is not usable then. */
+ * left in *wants_out (scratch; n > 0): the answer is 0 then, and p is good for judging order and
+ * size, not for applying: such columns have id 0, such tables are NULL. */
 RF_NODISCARD int tablets_check(struct prepared *p, const struct rf_tablet *tablets, uint32_t n,
                                struct engine_want **wants_out, uint32_t *want_count_out);
 /* Appends one TAG value to a key: length + 1 in two bytes (0: null), then the bytes. */
@@ -186,10 +187,12 @@ static inline uint32_t key_put(uint8_t *key, const void *value, uint32_t bytes)
 
 /* ---- order (order.c) ---- */
 
-/* Devices, order of rows, fragments, of every group; interns the devices. */
+/* Devices, order of rows, fragments, of every group. -RFE_LIMIT, -RFE_SPANS_REGIONS. */
 RF_NODISCARD int tablets_order(struct prepared *p);
 /* The layout: p->plan and p->payload_bytes. -RFE_ENTRY_TOO_LARGE. */
 RF_NODISCARD int tablets_plan(struct prepared *p);
+/* The devices' numbers: last, so that a batch that is refused leaves no device behind. */
+RF_NODISCARD int tablets_intern(struct prepared *p);
 static inline int64_t partition_of(int64_t time, int64_t interval)
 {
     int64_t q = time / interval;

@@ -16,10 +16,18 @@ static int device_add(struct prepared *p, uint32_t group, const uint8_t *key, ui
     }
     struct tablet_device *d = &p->devices[p->device_count];
     *d = (struct tablet_device){.key = key, .key_bytes = key_bytes, .group = group};
-    uint64_t incarnation = schema_table_incarnation(p->groups[group].table);
-    int rc = devices_intern(p->engine->devices, incarnation, key, key_bytes, &d->number);
-    if (rc != 0) return rc;
     p->device_count++;
+    return 0;
+}
+
+int tablets_intern(struct prepared *p)
+{
+    for (uint32_t i = 0; i < p->device_count; i++) {
+        struct tablet_device *d = &p->devices[i];
+        uint64_t incarnation = schema_table_incarnation(p->groups[d->group].table);
+        int rc = devices_intern(p->engine->devices, incarnation, d->key, d->key_bytes, &d->number);
+        if (rc != 0) return rc;
+    }
     return 0;
 }
 
@@ -342,7 +350,7 @@ int tablets_plan(struct prepared *p)
                                                     .flags = g->columns[c].flags,
                                                     .value_bytes = g->columns[c].value_bytes};
         plan->groups[i] = (struct batch_group_plan){
-            .incarnation = schema_table_incarnation(g->table),
+            .incarnation = g->table != NULL ? schema_table_incarnation(g->table) : 0,
             .rows = g->in->rows,
             .column_count = g->column_count,
             .columns = columns,
@@ -353,5 +361,12 @@ int tablets_plan(struct prepared *p)
     if (p->payload_bytes == 0 || p->payload_bytes > UINT32_MAX - 4096)
         return engine_fail(p->error, -RFE_ENTRY_TOO_LARGE, RF_NONE, RF_NONE, RF_NONE,
                            "the batch would take more than 4 GiB");
+    const struct engine *e = p->engine;
+    if (!wal_record_fits(e->lane[e->o.dir->manifest.region_lane[p->region]],
+                         (uint32_t)p->payload_bytes, memtable_batch_bytes(p->fragment_count)))
+        return engine_fail(p->error, -RFE_ENTRY_TOO_LARGE, RF_NONE, RF_NONE, RF_NONE,
+                           "the batch takes %" PRIu64 " bytes in %" PRIu32
+                           " fragments, more than a segment of %" PRIu64 " holds: split it",
+                           p->payload_bytes, p->fragment_count, e->segment_bytes);
     return 0;
 }

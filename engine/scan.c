@@ -198,6 +198,8 @@ static int open_device(struct engine_cursor *c)
         .time_to = c->time_to,
         .descending = c->descending,
         .rows_without_cells = !c->target.tree,
+        .live = c->target.live,
+        .live_count = c->target.live_count,
     };
     if (c->has_last && !c->descending) {
         if (c->last_time == INT64_MAX) return 0;

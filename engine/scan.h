@@ -17,6 +17,8 @@ struct scan_target {
     struct memtable_want *wants; /* owned */
     const char **want_names;     /* owned array; names are the schema's */
     uint32_t want_count, want_room;
+    uint32_t *live; /* tree: columns of all the device's series, rising; owned */
+    uint32_t live_count, live_room;
     const char *tag_names[SCHEMA_TAGS_MAX]; /* the schema's */
     uint32_t tag_count;
     bool tag_filtered[SCHEMA_TAGS_MAX];

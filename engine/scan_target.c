@@ -1,6 +1,8 @@
 /* What a scan or a delete is about: table, columns, filters, devices. */
 #include "engine/scan.h"
 
+#include <stdlib.h>
+
 static int add_want(struct scan_target *t, const struct schema_column *c, const char *name)
 {
     if (t->want_count == t->want_room) {
@@ -28,6 +30,37 @@ static int each_field(void *ctx, const struct schema_column *c)
     struct all_fields *a = ctx;
     if (c->category != SCHEMA_FIELD) return 0;
     return add_want(a->t, c, schema_column_name(a->t->table, c, a->version));
+}
+
+/* Tree model: a row is there while it has a cell in some series that is there. */
+static int each_live(void *ctx, const struct schema_column *c)
+{
+    struct scan_target *t = ctx;
+    if (t->live_count == t->live_room) {
+        uint32_t room = t->live_room == 0 ? 16 : 2 * t->live_room;
+        uint32_t *live = mem_realloc(t->live, room * sizeof *live);
+        if (live == NULL) return -ENOMEM;
+        t->live = live;
+        t->live_room = room;
+    }
+    t->live[t->live_count++] = c->id;
+    return 0;
+}
+
+static int ids_rising(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int find_live(struct scan_target *t, uint64_t version)
+{
+    t->live = mem_alloc(sizeof *t->live); /* never NULL: no series is none, not all */
+    if (t->live == NULL) return -ENOMEM;
+    t->live_room = 1;
+    int rc = schema_each_series(t->table, t->key, t->key_bytes, version, each_live, t);
+    if (t->live_count > 1) qsort(t->live, t->live_count, sizeof *t->live, ids_rising);
+    return rc;
 }
 
 static int find_columns(struct scan_target *t, const struct scan_names *n, uint64_t version,
@@ -123,6 +156,7 @@ int scan_target_init(struct scan_target *t, struct engine *e, const struct scan_
     int rc = find_table(t, e, n, version, error);
     if (rc == 0 && !t->tree) rc = find_tags(t, n, version, error);
     if (rc == 0) rc = find_columns(t, n, version, error);
+    if (rc == 0 && t->tree) rc = find_live(t, version);
     return rc;
 }
 
@@ -132,6 +166,7 @@ void scan_target_deinit(struct scan_target *t)
         mem_free(t->filter[i].value);
     mem_free(t->wants);
     mem_free(t->want_names);
+    mem_free(t->live);
 }
 
 bool scan_target_fits(const struct scan_target *t, uint64_t then, uint64_t now)

@@ -177,6 +177,7 @@ static int check_shape(struct prepared *p, const struct rf_tablet *t, uint32_t t
 struct want_list {
     struct engine_column_want *columns; /* room for all of the tablet's */
     uint32_t count;
+    uint32_t tags;
 };
 
 static int want(struct prepared *p, const struct rf_tablet *t, uint32_t tablet, uint32_t index,
@@ -221,6 +222,22 @@ static int check_tag(struct prepared *p, struct tablet_group *g, uint32_t tablet
     return 0;
 }
 
+static int check_values(struct prepared *p, struct tablet_group *g, uint32_t tablet, uint32_t index,
+                        uint32_t id)
+{
+    const struct rf_column *c = &g->in->column[index];
+    struct tablet_column *col = &g->columns[g->column_count++];
+    *col = (struct tablet_column){.in = c,
+                                  .index = index,
+                                  .id = id,
+                                  .type = (uint8_t)c->type,
+                                  .width = (uint8_t)schema_type_bytes((int)c->type)};
+    uint32_t nulls = 0;
+    int rc = check_field(p, g->in, tablet, col, &nulls);
+    g->points += g->in->rows - nulls;
+    return rc;
+}
+
 static int found(struct prepared *p, struct tablet_group *g, uint32_t tablet, uint32_t index,
                  const struct schema_column *sc)
 {
@@ -231,16 +248,26 @@ static int found(struct prepared *p, struct tablet_group *g, uint32_t tablet, ui
                            sc->category == SCHEMA_TAG ? "TAG" : "FIELD", type_name(sc->type),
                            c->category == RF_TAG ? "TAG" : "FIELD", type_name(c->type));
     if (sc->category == SCHEMA_TAG) return check_tag(p, g, tablet, index, sc->tag_index);
-    struct tablet_column *col = &g->columns[g->column_count++];
-    *col = (struct tablet_column){.in = c,
-                                  .index = index,
-                                  .id = sc->id,
-                                  .type = sc->type,
-                                  .width = (uint8_t)schema_type_bytes(sc->type)};
-    uint32_t nulls = 0;
-    int rc = check_field(p, g->in, tablet, col, &nulls);
-    g->points += g->in->rows - nulls;
-    return rc;
+    return check_values(p, g, tablet, index, sc->id);
+}
+
+/* A column that is to be made is checked as if it were there: a batch that is refused for its
+ * values, its size or its devices must not leave columns behind. */
+static int missing(struct prepared *p, struct tablet_group *g, uint32_t tablet, uint32_t index,
+                   struct want_list *wants)
+{
+    int rc = want(p, g->in, tablet, index, wants);
+    if (rc != 0) return rc;
+    if (g->in->column[index].category != RF_TAG) return check_values(p, g, tablet, index, 0);
+    uint32_t tags = 0;
+    while (g->table != NULL && schema_tag(g->table, tags, p->version) != NULL)
+        tags++;
+    tags += wants->tags++;
+    if (tags >= SCHEMA_TAGS_MAX)
+        return engine_fail(p->error, -RFE_LIMIT, tablet, index, RF_NONE,
+                           "tag \"%s\": a table has at most %d TAG columns",
+                           g->in->column[index].name, SCHEMA_TAGS_MAX);
+    return check_tag(p, g, tablet, index, tags);
 }
 
 static int look_up_columns(struct prepared *p, struct tablet_group *g, uint32_t tablet,
@@ -266,7 +293,7 @@ static int look_up_columns(struct prepared *p, struct tablet_group *g, uint32_t 
         else
             sc = schema_find_series(g->table, g->tree_key, g->tree_key_bytes, c->name, bytes,
                                     p->version);
-        int rc = sc == NULL ? want(p, t, tablet, i, wants) : found(p, g, tablet, i, sc);
+        int rc = sc == NULL ? missing(p, g, tablet, i, wants) : found(p, g, tablet, i, sc);
         if (rc != 0) return rc;
     }
     return 0;
@@ -278,14 +305,14 @@ static int check_ttl(struct prepared *p, const struct tablet_group *g, uint32_t 
     if (ttl <= 0) return 0;
     static const int64_t unit_ns[] = {1, 1000, 1000000};
     const struct engine *e = p->engine;
-    int64_t now = clock_wall_ns(e->o.clock) / unit_ns[e->o.dir->manifest.time_unit];
-    if (ttl > now - INT64_MIN) return 0;
+    int64_t now = clock_wall_ns(e->o.clock) / unit_ns[e->o.dir->manifest.time_unit], oldest;
+    if (__builtin_sub_overflow(now, ttl, &oldest)) return 0;
     for (uint32_t r = 0; r < g->in->rows; r++)
-        if (g->in->times[r] < now - ttl)
+        if (g->in->times[r] < oldest)
             return engine_fail(p->error, -RFE_OUT_OF_TTL, tablet, RF_NONE, r,
                                "row %" PRIu32 " is %" PRId64 ", older than the TTL of %" PRId64
                                " allows (from %" PRId64 ")",
-                               r, g->in->times[r], ttl, now - ttl);
+                               r, g->in->times[r], ttl, oldest);
     return 0;
 }
 
@@ -345,7 +372,7 @@ static int check_one(struct prepared *p, const struct rf_tablet *t, uint32_t tab
     w->columns = wants.columns;
     w->column_count = wants.count;
     *wanted_out = wants.count > 0 || g->table == NULL;
-    if (g->table != NULL && t->device != NULL && t->columns == 0)
+    if (t->device != NULL && t->columns == 0)
         return engine_fail(p->error, -RFE_BAD_TABLET, tablet, RF_NONE, RF_NONE,
                            "a tablet of the tree model needs a column");
     p->rows += t->rows;

@@ -99,11 +99,14 @@ static int check_and_create(struct prepared *p, const struct rf_tablet *tablets,
         p->view = look.view;
         p->version = view_version(look.view);
         p->rows = p->points = 0;
+        p->device_count = p->device_room = p->fragment_count = p->fragment_room = 0;
         struct engine_want *wants;
         uint32_t want_count;
         int rc = tablets_check(p, tablets, n, &wants, &want_count);
         if (rc != 0 || want_count == 0) return rc;
-        rc = create(p, wants, want_count);
+        rc = tablets_order(p);
+        if (rc == 0) rc = tablets_plan(p);
+        if (rc == 0) rc = create(p, wants, want_count);
         if (rc != 0) return rc;
         scratch_reset(p->scratch);
     }
@@ -166,6 +169,7 @@ static int try_once(struct prepared *p, struct op *op, const struct rf_tablet *t
     engine_step(STEP_ORDER, 0);
     if (rc == 0) rc = tablets_order(p);
     if (rc == 0) rc = tablets_plan(p);
+    if (rc == 0) rc = tablets_intern(p);
     if (rc == 0) rc = append(p, op, deadline);
     if (rc == -ENOMEM) return engine_fail(p->error, rc, RF_NONE, RF_NONE, RF_NONE, "out of memory");
     return rc;

@@ -120,8 +120,12 @@ struct memtable_query {
     int64_t time_from, time_to; /* inclusive */
     bool descending;
     bool rows_without_cells; /* table model: a row exists by its time even when every cell is null
-                                or deleted cell by cell; tree model: only with at least one cell
-                                among all the columns it was written with */
+                                or deleted cell by cell; tree model: only with at least one cell,
+                                wanted or not */
+    const uint32_t *live;    /* without rows_without_cells: the columns whose cells let a row exist,
+                             rising; NULL: all that it was written with. Lent until the scan is
+                             closed */
+    uint32_t live_count;
 };
 
 /* Opens a scan: gathers the device's visible extents and the deletes that touch it. Key and wants

@@ -197,6 +197,8 @@ int memtable_scan_open(const struct memtable_snapshot *snapshot, const struct me
     scan->time_to = query->time_to;
     scan->descending = query->descending;
     scan->rows_without_cells = query->rows_without_cells;
+    scan->live = query->live;
+    scan->live_count = query->live_count;
     int rc = prepare_wants(scan, query);
     if (rc == 0 && scan->time_from <= scan->time_to)
         rc = gather_runs(scan, snapshot, query->device);

@@ -77,6 +77,8 @@ struct memtable_scan {
     int64_t time_from, time_to;
     bool descending;
     bool rows_without_cells;
+    const uint32_t *live; /* the caller's */
+    uint32_t live_count;
     struct scan_want *sorted; /* by id */
     struct scan_place *places;
     uint32_t place_count;

@@ -335,6 +335,20 @@ static bool bit_is_set(const uint8_t *bits, uint32_t row)
     return (bits[row / 8] >> (row % 8) & 1) != 0;
 }
 
+static bool is_live(const struct memtable_scan *scan, uint32_t id)
+{
+    if (scan->live == NULL) return true;
+    uint32_t low = 0, high = scan->live_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (scan->live[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < scan->live_count && scan->live[low] == id;
+}
+
 /* Whether the row has any cell at all, also of columns that nobody asked for. */
 static bool row_has_cell(const struct memtable_scan *scan, const struct scan_stream *stream,
                          uint32_t row)
@@ -345,7 +359,8 @@ static bool row_has_cell(const struct memtable_scan *scan, const struct scan_str
         uint32_t nulls_off = load_u32(entry + COLUMN_NULLS_OFF);
         if ((entry[COLUMN_FLAGS] & BATCH_COLUMN_ALL_NULL) != 0) continue;
         if (nulls_off != 0 && bit_is_set(stream->payload + nulls_off, row)) continue;
-        if (!cell_is_deleted(scan, load_u32(entry + COLUMN_ID), stream->lsn)) return true;
+        uint32_t id = load_u32(entry + COLUMN_ID);
+        if (is_live(scan, id) && !cell_is_deleted(scan, id, stream->lsn)) return true;
     }
     return false;
 }

@@ -135,12 +135,14 @@ static int check_model(struct work *w)
     return 0;
 }
 
-/* The table to add to: of the change's model, and made if it may be. */
+/* The table to add to: of the change's model, and made if it may be. A database of the tree model
+ * has no other way to come about than its first series. */
 static int table_to_fill(struct work *w)
 {
     int rc = find_table(w);
     if (rc != 0) return rc;
-    if (w->table.incarnation == 0 && w->change->if_missing) return add_table(w);
+    if (w->table.incarnation == 0 && (w->change->if_missing || w->change->tree))
+        return add_table(w);
     rc = need_table(w);
     return rc != 0 ? rc : check_model(w);
 }

@@ -82,7 +82,8 @@ enum plane_change_kind {
     PLANE_RENAME_COLUMN, /* table, column, to */
     PLANE_SET_TTL,       /* table, ttl */
     PLANE_DROP_TABLE,    /* table: marker, closing, tombstone */
-    PLANE_CREATE_SERIES, /* table (tree database), key, columns: each becomes a series */
+    PLANE_CREATE_SERIES, /* table (tree database, made when it is missing), key, columns: each
+                            becomes a series */
     PLANE_DROP_SERIES,   /* table, key, column */
 };
 

@@ -170,6 +170,8 @@ struct wal_reservation {
     uint64_t seq; /* the lane's */
 };
 
+/* Whether a record of this size can ever be reserved. */
+bool wal_record_fits(const struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena_bytes);
 /* Reserves. The payload's bytes are undefined (an older life's).
  * Returns 0, -EAGAIN (no room just now, or others wait before: wal_wait_room), -RFE_ENTRY_TOO_LARGE,
  * -RFE_LATCHED, -RFE_CLOSING. Never blocks, never allocates. Between this and wal_publish the

@@ -215,18 +215,18 @@ static int reserve(struct wal_lane *lane, const struct wish *w, struct wal_reser
     return 0;
 }
 
-static bool too_large(const struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena_bytes)
+bool wal_record_fits(const struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena_bytes)
 {
     uint64_t room =
         lane->o.segment_bytes - 2 * (uint64_t)lane->o.block_bytes - lane_control_bytes(lane);
-    return wal_record_covered(payload_bytes) > room || arena_bytes > lane->arena_room;
+    return wal_record_covered(payload_bytes) <= room && arena_bytes <= lane->arena_room;
 }
 
 int wal_reserve(struct wal_lane *lane, uint32_t payload_bytes, uint32_t arena_bytes, uint64_t view,
                 struct wal_ticket *ticket, struct wal_reservation *reservation_out)
 {
     if (atomic_load_explicit(&lane->closing, memory_order_relaxed)) return -RFE_CLOSING;
-    if (too_large(lane, payload_bytes, arena_bytes)) return -RFE_ENTRY_TOO_LARGE;
+    if (!wal_record_fits(lane, payload_bytes, arena_bytes)) return -RFE_ENTRY_TOO_LARGE;
     if (atomic_load_explicit(&lane->waiters, memory_order_relaxed) != 0) return -EAGAIN;
     const struct wish w = {payload_bytes, arena_bytes, false, view, ticket};
     int rc = reserve(lane, &w, reservation_out);

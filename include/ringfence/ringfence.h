@@ -361,7 +361,7 @@ RF_API_CHECK int rf_table_set_ttl(struct rf_engine *engine, const char *table, i
                                   struct rf_error *error_out);
 RF_API_CHECK int rf_table_drop(struct rf_engine *engine, const char *table,
                                struct rf_error *error_out);
-/* Tree model: one measurement of one device. */
+/* Tree model: one measurement of one device; its database is made when it is missing. */
 RF_API_CHECK int rf_series_create(struct rf_engine *engine, const char *device,
                                   const char *measurement, enum rf_type type,
                                   struct rf_error *error_out);
