@@ -18,7 +18,7 @@ static const char help[] =
     "  --to NEW   the new one; must not exist; DIR.salvaged\n"
     "  --json     the result as JSON\n"
     "\n"
-    "Exits with 0 when nothing was lost, with 1 when something was.\n"
+    "Exits with 0 when NEW is made, whatever was lost: --json says how much.\n"
     "\n"
     "example\n"
     "  ringfence salvage --dir data --to rescued && mv data broken && mv rescued data\n";
@@ -27,13 +27,11 @@ struct salvage {
     const char *dir, *to;
     bool json;
     struct json out;
-    uint64_t lost;
 };
 
 static void lost(void *ctx, const char *text)
 {
     struct salvage *s = ctx;
-    s->lost++;
     if (s->json)
         json_string(&s->out, NULL, text);
     else
@@ -70,7 +68,7 @@ static enum exit_code salvage_to(struct salvage *s, const char *to)
     int rc = rf_salvage(s->dir, to, lost, s, &result, &error);
     if (rc == 0) {
         print_result(s, to, &result);
-        return result.places > 0 || s->lost > 0 ? EXIT_REFUSED : EXIT_OK;
+        return EXIT_OK;
     }
     if (s->json) {
         json_close(&s->out, ']');

@@ -208,6 +208,29 @@ class Limits(cli.Case):
         self.assertRegex(done.stderr.decode(), "EROFS|READ_ONLY")
 
 
+class FullDisk(cli.Case):
+    @NEEDS_ROOT
+    def test_a_full_disk_keeps_what_is_acknowledged(self):
+        """A file system of 8 MiB takes a few segments; the log may grow to 16 MiB."""
+        mount = self.path("mount")
+        os.mkdir(mount)
+        lines = self.write("a.lp", "".join(f'm v="{"x" * 4000}" {i}\n' for i in range(3000)))
+        script = ('mount -t tmpfs -o size=8m none "$1" || exit 77\n'
+                  '"$2" load --dir "$1/data" --memory 16M --segment 1M --batch-rows 20 --write-wait 0.3 '
+                  '--acks "$1/../acks" "$3"; echo "load exits $?"\n'
+                  '"$2" query --dir "$1/data" --table m --count && "$2" verify --dir "$1/data"')
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", mount, cli.COMMAND, lines],
+                              capture_output=True, check=False, timeout=100)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        if not out and (done.returncode == 77 or "unshare" in err):
+            self.skipTest(f"no mounts here: {err.strip()}")
+        self.assertIn("load exits 3\n", out)
+        self.assertRegex(err, "DISK_FULL|ENOSPC|WRITE_REJECT")
+        acked = int(self.read("acks").split("\n")[-2])
+        self.assertGreater(acked, 0)
+        self.assertIn(f"\n{acked}\nclean", out)
+
+
 class FullLog(cli.Case):
     def test_a_full_log_says_what_to_do_and_loses_nothing(self):
         text = "".join(f'm v="{"x" * 8000}" {i * 10**9 * 86400}\n' for i in range(3000))

@@ -1,3 +1,4 @@
+# ctest: concurrent
 """load: what is stored, whatever way it comes in."""
 
 import gzip
@@ -154,6 +155,19 @@ class Load(cli.Case):
         load.communicate(LP.format(1, 3).encode())
         self.assertEqual(load.returncode, 0)
         self.assertEqual(self.count("cpu"), 3)
+
+    def test_the_back_end_of_threads_does_the_same(self):
+        text = "".join(LP.format(i % 5, i) for i in range(400))
+        self.load_text(text, "--backend", "posix", "--batch-rows", "10", "--writers", "4")
+        posix = self.query("cpu")
+        self.dir = self.path("other")
+        self.load_text(text, "--backend", "auto")
+        self.assertEqual(self.query("cpu"), posix)
+
+    def test_a_device_of_the_tree_model_is_read_by_its_path(self):
+        self.load_text("cpu v=1 1\n")
+        result = self.run_command("query", "--dir", self.dir, "--device", "root.db.d1", code=1)
+        self.assertRegex(result.err, "NO_DATABASE|NO_TABLE")
 
     def test_wide_and_many_tables_in_one_batch(self):
         fields = ",".join(f"f{i}={i}i" for i in range(2000))
