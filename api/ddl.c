@@ -19,6 +19,12 @@ static int change(struct rf_engine *h, struct plane_change *c, struct rf_error *
     return rc == 0 ? 0 : handle_error(error, rc, &msg);
 }
 
+/* The catalog's byte of a number of the caller's: what does not fit one stands for none. */
+static uint8_t byte_of(int number)
+{
+    return number >= 0 && number < UINT8_MAX ? (uint8_t)number : UINT8_MAX;
+}
+
 static int change_columns(struct rf_engine *h, struct plane_change *c,
                           const struct rf_column_def *columns, uint32_t column_count,
                           struct rf_error *error)
@@ -28,8 +34,8 @@ static int change_columns(struct rf_engine *h, struct plane_change *c,
     for (uint32_t i = 0; i < column_count; i++)
         all[i] = (struct plane_column){.name = columns[i].name,
                                        .name_bytes = strlen(columns[i].name),
-                                       .type = (uint8_t)columns[i].type,
-                                       .category = (uint8_t)columns[i].category};
+                                       .type = byte_of((int)columns[i].type),
+                                       .category = byte_of((int)columns[i].category)};
     c->columns = all;
     c->column_count = column_count;
     int rc = change(h, c, error);
@@ -112,7 +118,7 @@ int rf_series_create(struct rf_engine *h, const char *device, const char *measur
 {
     struct plane_column column = {.name = measurement,
                                   .name_bytes = strlen(measurement),
-                                  .type = (uint8_t)type,
+                                  .type = byte_of((int)type),
                                   .category = SCHEMA_FIELD};
     struct plane_change c = {.kind = PLANE_CREATE_SERIES, .columns = &column, .column_count = 1};
     return series_change(h, &c, device, error_out);

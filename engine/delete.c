@@ -138,6 +138,10 @@ int engine_delete(struct engine *e, const struct rf_delete_options *o, struct rf
         (o->tag_count > 0 && o->tags == NULL))
         return engine_fail(error, -EINVAL, RF_NONE, RF_NONE, RF_NONE,
                            "use rf_delete_options_init; counts and arrays must fit");
+    if (o->column_count > SCHEMA_COLUMNS_MAX)
+        return engine_fail(error, -RFE_LIMIT, RF_NONE, RF_NONE, RF_NONE,
+                           "%" PRIu32 " columns: a table has at most %d", o->column_count,
+                           SCHEMA_COLUMNS_MAX);
     int64_t deadline = deadline_after(e->o.write_wait_ns);
     for (;;) {
         struct delete_job j = {.e = e, .o = o, .error = error};

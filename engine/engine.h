@@ -90,7 +90,7 @@ struct tree_path {
     const char *key;
     size_t key_bytes;
 };
-/* False: not of the form root.name.name[.name...]. */
+/* False: not of the form root.name.name[.name...], each a name of 1 to 255 bytes. */
 bool tree_path_split(const char *device, struct tree_path *path_out);
 
 /* A tag's value in a device's key; false: null. */

@@ -163,6 +163,7 @@ struct prepared {
     uint32_t group_count;
     struct tablet_device *devices;
     uint32_t device_count, device_room;
+    uint64_t key_bytes; /* of all devices */
     struct batch_fragment *fragments;
     uint32_t fragment_count, fragment_room;
     struct batch_plan plan;
@@ -198,6 +199,10 @@ static inline int64_t partition_of(int64_t time, int64_t interval)
     int64_t q = time / interval;
     return q - (time % interval < 0); /* floor; can't overflow: |q| shrinks, or interval is 1 */
 }
+/* A part of the batch is larger than a segment by itself: known before the rest is looked at, so
+ * that a batch beyond all measure costs neither its time nor its memory. */
+RF_NODISCARD int tablets_too_large(const struct prepared *p, uint32_t tablet, uint64_t bytes,
+                                   const char *what);
 uint32_t engine_region(const struct engine *e, const void *key, uint32_t key_bytes);
 
 /* ---- apply (apply.c) ---- */

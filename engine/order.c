@@ -4,8 +4,19 @@
 
 /* ---- devices ---- */
 
+int tablets_too_large(const struct prepared *p, uint32_t tablet, uint64_t bytes, const char *what)
+{
+    return engine_fail(p->error, -RFE_ENTRY_TOO_LARGE, tablet, RF_NONE, RF_NONE,
+                       "the %s up to this tablet take %" PRIu64
+                       " bytes, more than a segment of %" PRIu64 " holds: split the batch",
+                       what, bytes, p->engine->segment_bytes);
+}
+
 static int device_add(struct prepared *p, uint32_t group, const uint8_t *key, uint32_t key_bytes)
 {
+    p->key_bytes += key_bytes;
+    if (p->key_bytes > p->engine->segment_bytes)
+        return tablets_too_large(p, group, p->key_bytes, "devices' keys");
     if (p->device_count == p->device_room) {
         uint32_t room = p->device_room == 0 ? 64 : 2 * p->device_room;
         struct tablet_device *d = scratch_array(p->scratch, room, sizeof *d);
@@ -334,11 +345,10 @@ int tablets_plan(struct prepared *p)
     *plan = (struct batch_plan){.region = p->region,
                                 .group_count = p->group_count,
                                 .device_count = p->device_count,
+                                .key_bytes = (uint32_t)p->key_bytes, /* at most a segment */
                                 .fragment_count = p->fragment_count};
     plan->groups = scratch_array(p->scratch, p->group_count, sizeof *plan->groups);
     if (plan->groups == NULL) return -ENOMEM;
-    for (uint32_t i = 0; i < p->device_count; i++)
-        plan->key_bytes += p->devices[i].key_bytes;
     for (uint32_t i = 0; i < p->group_count; i++) {
         struct tablet_group *g = &p->groups[i];
         struct batch_column_plan *columns =

@@ -13,6 +13,8 @@ int engine_fail(struct rf_error *error, int code, uint32_t tablet, uint32_t colu
     va_start(args, fmt);
     vsnprintf(error->text, sizeof error->text, fmt, args);
     va_end(args);
+    for (char *p = error->text; *p != '\0'; p++) /* one line, whatever a name has in it */
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
     return code;
 }
 
@@ -20,9 +22,13 @@ bool tree_path_split(const char *device, struct tree_path *path_out)
 {
     if (strncmp(device, "root.", 5) != 0) return false;
     const char *second = strchr(device + 5, '.');
-    if (second == NULL || second == device + 5) return false;
-    for (const char *p = second; *p != '\0'; p++)
-        if (p[0] == '.' && (p[1] == '.' || p[1] == '\0')) return false;
+    if (second == NULL) return false;
+    /* Each node is a name; no character of more bytes has a dot among them. */
+    for (const char *node = device + 5, *end; node != NULL; node = end != NULL ? end + 1 : NULL) {
+        end = strchr(node, '.');
+        if (schema_check_name(node, end != NULL ? (size_t)(end - node) : strlen(node)) != 0)
+            return false;
+    }
     *path_out = (struct tree_path){
         .database = device,
         .database_bytes = (size_t)(second - device),
@@ -365,7 +371,12 @@ static int check_one(struct prepared *p, const struct rf_tablet *t, uint32_t tab
     *g = (struct tablet_group){.in = t};
     struct want_list wants = {.columns = NULL};
     int rc = check_shape(p, t, tablet);
-    if (rc == 0) rc = look_up_table(p, g, tablet, w);
+    if (rc != 0) return rc;
+    p->rows += t->rows;
+    uint64_t time_bytes = p->rows * sizeof(int64_t); /* the least that rows take */
+    if (time_bytes > p->engine->segment_bytes)
+        return tablets_too_large(p, tablet, time_bytes, "rows' times");
+    rc = look_up_table(p, g, tablet, w);
     if (rc == 0) rc = look_up_columns(p, g, tablet, &wants);
     if (rc == 0 && g->table != NULL) rc = check_ttl(p, g, tablet);
     if (rc != 0) return rc;
@@ -375,7 +386,6 @@ static int check_one(struct prepared *p, const struct rf_tablet *t, uint32_t tab
     if (t->device != NULL && t->columns == 0)
         return engine_fail(p->error, -RFE_BAD_TABLET, tablet, RF_NONE, RF_NONE,
                            "a tablet of the tree model needs a column");
-    p->rows += t->rows;
     p->points += g->points;
     return 0;
 }
