@@ -259,6 +259,9 @@ static inline int64_t deadline_after(int64_t wait_ns)
     return wait_ns < 0 || wait_ns > INT64_MAX - now ? INT64_MAX : now + wait_ns;
 }
 
+/* The oldest time that a TTL leaves, by the wall clock; false: it leaves all. */
+bool engine_oldest_time(const struct engine *e, int64_t ttl, int64_t *oldest_out);
+
 /* The live segments' images, oldest first; *images_out is the caller's to mem_free. Under a pin that
  * was widened before. */
 RF_NODISCARD int engine_images(struct wal_lane *lane, struct wal_image ***images_out,

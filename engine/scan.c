@@ -18,7 +18,9 @@ struct engine_cursor {
     uint32_t device_count, device_next;
     struct memtable_scan *scan; /* of devices[device_next - 1] */
     bool has_last;
-    int64_t last_time; /* handed out last, of that device */
+    int64_t last_time;               /* handed out last, of that device */
+    uint32_t held_first, held_count; /* rows of the chunk that are not handed out yet */
+    int failed; /* the first error, which ends the scan: rows may have been passed over */
     int64_t time_from, time_to;
     uint64_t limit;
     bool descending;
@@ -70,13 +72,10 @@ static int check_view(struct engine_cursor *c)
 
 static void hide_expired(struct engine_cursor *c)
 {
-    static const int64_t unit_ns[] = {1, 1000, 1000000};
-    int64_t ttl = schema_table_ttl(c->target.table);
-    if (ttl <= 0) return;
-    int64_t now = clock_wall_ns(c->e->o.clock) / unit_ns[c->e->o.dir->manifest.time_unit];
     int64_t oldest;
-    if (__builtin_sub_overflow(now, ttl, &oldest)) return;
-    if (c->time_from < oldest) c->time_from = oldest;
+    if (engine_oldest_time(c->e, schema_table_ttl(c->target.table), &oldest) &&
+        c->time_from < oldest)
+        c->time_from = oldest;
 }
 
 /* ---- opening ---- */
@@ -240,6 +239,7 @@ static int go_on(struct engine_cursor *c)
 {
     if (pin_busy(c->pin)) return 0;
     bool inside = c->scan != NULL;
+    c->held_count = 0;
     if (inside) memtable_scan_close(c->scan);
     c->scan = NULL;
     int rc = take_snapshot(c);
@@ -250,28 +250,35 @@ static int next_chunk(struct engine_cursor *c, struct rf_tablet *rows_out)
 {
     int rc = go_on(c);
     if (rc != 0) return rc;
-    int64_t n = next_rows(c);
-    if (n < 0) return (int)n;
+    if (c->held_count == 0) {
+        int64_t n = next_rows(c);
+        if (n < 0) return (int)n;
+        c->held_first = 0;
+        c->held_count = (uint32_t)n;
+    }
     rc = check_view(c);
-    if (rc != 0) return rc;
-    if (n == 0) return 0;
+    if (rc != 0 || c->held_count == 0) return rc;
     uint64_t incarnation;
-    const void *key;
-    uint32_t key_bytes;
-    devices_key(c->e->devices, c->devices[c->device_next - 1], &incarnation, &key, &key_bytes);
-    rc = scan_chunk_fill(&c->chunk, &c->target, key, key_bytes, (uint32_t)n, rows_out);
+    struct scan_rows rows = {.first = c->held_first, .count = c->held_count};
+    devices_key(c->e->devices, c->devices[c->device_next - 1], &incarnation, &rows.key,
+                &rows.key_bytes);
+    rc = scan_chunk_fill(&c->chunk, &c->target, &rows, rows_out);
     if (rc != 0) return rc;
     rows_out->table = c->table;
     rows_out->device = c->device;
+    c->held_first += rows.count;
+    c->held_count -= rows.count;
     c->has_last = true;
-    c->last_time = c->chunk.times[n - 1];
-    c->limit -= (uint64_t)n;
+    c->last_time = c->chunk.times[c->held_first - 1];
+    c->limit -= rows.count;
     return 1;
 }
 
 int engine_scan_next(struct engine_cursor *c, struct rf_tablet *rows_out)
 {
+    if (c->failed != 0) return c->failed;
     int rc = next_chunk(c, rows_out);
+    if (rc < 0) c->failed = rc;
     pin_idle(c->pin, mono_ns());
     return rc;
 }

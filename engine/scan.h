@@ -6,6 +6,8 @@
 
 #define SCAN_CHUNK_ROWS  1024u
 #define SCAN_CHUNK_CELLS 65536u
+/* Of TEXT, STRING and BLOB, TAGs included; one row may be larger by itself. */
+#define SCAN_CHUNK_BYTES (UINT64_C(4) << 20)
 
 /* What is asked for, resolved at one version. */
 struct scan_target {
@@ -51,6 +53,7 @@ RF_NODISCARD int scan_target_devices(const struct scan_target *t, struct engine 
 /* Rows in columns, lent until the next fill. */
 struct scan_chunk {
     uint32_t rows_max;
+    bool has_variable; /* some want is TEXT, STRING or BLOB */
     int64_t *times;
     struct memtable_cell *cells; /* rows_max * want_count */
     struct rf_column *columns;   /* tags, then wants */
@@ -62,8 +65,15 @@ struct scan_chunk {
 };
 RF_NODISCARD int scan_chunk_init(struct scan_chunk *c, const struct scan_target *t);
 void scan_chunk_deinit(struct scan_chunk *c);
-/* Turns the first n rows of times and cells into rows_out, for the device with this key. */
-RF_NODISCARD int scan_chunk_fill(struct scan_chunk *c, const struct scan_target *t, const void *key,
-                                 uint32_t key_bytes, uint32_t n, struct rf_tablet *rows_out);
+/* Rows of the chunk, all of the device with this key. */
+struct scan_rows {
+    const void *key;
+    uint32_t key_bytes;
+    uint32_t first, count;
+};
+/* Shortens rows->count to what SCAN_CHUNK_BYTES hold, at least one, and turns those rows of times
+ * and cells into rows_out. -ENOMEM. */
+RF_NODISCARD int scan_chunk_fill(struct scan_chunk *c, const struct scan_target *t,
+                                 struct scan_rows *rows, struct rf_tablet *rows_out);
 
 #endif

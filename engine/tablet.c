@@ -305,14 +305,19 @@ static int look_up_columns(struct prepared *p, struct tablet_group *g, uint32_t 
     return 0;
 }
 
+bool engine_oldest_time(const struct engine *e, int64_t ttl, int64_t *oldest_out)
+{
+    static const int64_t unit_ns[] = {
+        [WAL_TIME_NS] = 1, [WAL_TIME_US] = 1000, [WAL_TIME_MS] = 1000000};
+    if (ttl <= 0) return false;
+    int64_t now = clock_wall_ns(e->o.clock) / unit_ns[e->o.dir->manifest.time_unit];
+    return !__builtin_sub_overflow(now, ttl, oldest_out);
+}
+
 static int check_ttl(struct prepared *p, const struct tablet_group *g, uint32_t tablet)
 {
-    int64_t ttl = schema_table_ttl(g->table);
-    if (ttl <= 0) return 0;
-    static const int64_t unit_ns[] = {1, 1000, 1000000};
-    const struct engine *e = p->engine;
-    int64_t now = clock_wall_ns(e->o.clock) / unit_ns[e->o.dir->manifest.time_unit], oldest;
-    if (__builtin_sub_overflow(now, ttl, &oldest)) return 0;
+    int64_t ttl = schema_table_ttl(g->table), oldest;
+    if (!engine_oldest_time(p->engine, ttl, &oldest)) return 0;
     for (uint32_t r = 0; r < g->in->rows; r++)
         if (g->in->times[r] < oldest)
             return engine_fail(p->error, -RFE_OUT_OF_TTL, tablet, RF_NONE, r,

@@ -262,7 +262,7 @@ void schema_drop_table(struct schema_table *t, uint64_t version)
 void schema_set_ttl(struct schema_table *t, int64_t ttl, uint64_t version)
 {
     atomic_store_explicit(&t->ttl, ttl, memory_order_relaxed);
-    atomic_store_explicit(&t->ttl_changed, version, memory_order_relaxed);
+    atomic_store_explicit(&t->whole_changed, version, memory_order_relaxed);
     schema_note_taken(t, version);
 }
 
@@ -282,15 +282,15 @@ void schema_drop_column(struct schema_table *t, uint32_t id, uint64_t version)
     schema_end_column(t, c, version);
 }
 
-/* A batch that still fits an earlier version is told by its columns; a change of TTL counts however
- * late it is, since only the last one is kept: a batch refused too often is written again. */
+/* A batch that still fits an earlier version is told by its columns; a change of TTL or of a TAG's
+ * name counts however late it is, since only the last one is kept: a batch refused too often is written again. */
 bool schema_still_fits(const struct schema_table *t, const void *key, size_t key_bytes,
                        const uint32_t *column_ids, uint32_t column_count, uint64_t then,
                        uint64_t now)
 {
     if (RF_LIKELY(atomic_load_explicit(&t->taken, memory_order_relaxed) <= then)) return true;
     if (!schema_table_exists(t, now) || schema_table_is_marked(t, now)) return false;
-    if (atomic_load_explicit(&t->ttl_changed, memory_order_relaxed) > then) return false;
+    if (atomic_load_explicit(&t->whole_changed, memory_order_relaxed) > then) return false;
     for (uint32_t i = 0; i < column_count; i++) {
         const struct schema_column *c = schema_column_by_id(t->schema, column_ids[i]);
         CHECK(c != NULL && c->table == t->number);
@@ -515,6 +515,9 @@ int schema_rename_column(struct schema_table *t, uint32_t id, const char *to, si
     }
     /* After `names`: see first_name. */
     atomic_store_explicit(&c->name, copy, memory_order_release);
+    /* A record has its tags' values, but not which TAG columns its writer named. */
+    if (c->category == SCHEMA_TAG)
+        atomic_store_explicit(&t->whole_changed, version, memory_order_relaxed);
     schema_note_taken(t, version);
     return 0;
 }

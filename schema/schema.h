@@ -152,8 +152,8 @@ bool schema_table_exists(const struct schema_table *table, uint64_t version);
 
 /* Whether what was checked at version `then` still holds at `now` for a batch that wrote these
  * columns of the table (table model) or of these series (tree model: key given): the table is
- * neither dropped, marked, nor has another TTL; no column was dropped or renamed, no series
- * dropped. A compare when nothing of the table was taken away since `then`. */
+ * neither dropped, marked, nor has another TTL or a TAG renamed; none of the columns was dropped
+ * or renamed, no series dropped. A compare when nothing of the table was taken away since `then`. */
 bool schema_still_fits(const struct schema_table *table, const void *key, size_t key_bytes,
                        const uint32_t *column_ids, uint32_t column_count, uint64_t then,
                        uint64_t now);

@@ -50,8 +50,9 @@ struct schema_table {
     _Atomic uint64_t dropped;
     _Atomic uint64_t mark; /* version << 1 | marked since then; before it, the opposite */
     _Atomic int64_t ttl;
-    _Atomic uint64_t ttl_changed; /* last version that set it, creation apart */
-    _Atomic uint64_t taken;       /* last version that took anything away, or marked or set TTL */
+    _Atomic uint64_t whole_changed; /* last version that set the TTL, creation apart, or renamed
+                                       a TAG: no batch that was checked before it fits */
+    _Atomic uint64_t taken;         /* last version that took anything away, or marked or set TTL */
     _Atomic uint32_t first_column, tag_count;
     _Atomic uint32_t tag[SCHEMA_TAGS_MAX];
     /* Plane only. */

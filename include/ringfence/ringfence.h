@@ -298,14 +298,18 @@ struct rf_cursor;
 RF_API void rf_scan_options_init(struct rf_scan_options *options);
 
 /* A scan over what is acknowledged now: one snapshot, in which a batch is whole or absent, however
- * long the scan takes. Rows come by device key, then time. Writers never wait for it.
- * Errors  RF_CODE_NO_TABLE, _NO_COLUMN, _LEASE_FENCED, -EINVAL */
+ * long the scan takes; but a cursor that is left alone for 2 s while its segments have been trimmed
+ * and are needed goes on from a newer snapshot. Rows come by device key, then time. Writers never
+ * wait for it.
+ * Errors  RF_CODE_NO_TABLE, _NO_DATABASE, _NO_COLUMN, _BAD_NAME, _LEASE_FENCED, _LIMIT (1,024
+ *         cursors are open), -EINVAL, -ENOMEM */
 RF_API_CHECK int rf_scan_open(struct rf_engine *engine, const struct rf_scan_options *options,
                               struct rf_cursor **cursor_out, struct rf_error *error_out);
 
 /* The next rows, as a tablet: TAG columns first, then the fields asked for. Lent until the next
- * call on this cursor. Returns 1 (rows), 0 (the end), or a negative code: RF_CODE_LEASE_FENCED,
- * RF_CODE_SCHEMA_CHANGED, -ENOMEM. */
+ * call on this cursor; TEXT, STRING and BLOB of several rows take 4 MiB at most. Returns 1 (rows), 0
+ * (the end), or a negative code: RF_CODE_LEASE_FENCED, RF_CODE_SCHEMA_CHANGED, -ENOMEM. An error
+ * ends the scan: each later call returns it again. */
 RF_API_CHECK int rf_scan_next(struct rf_cursor *cursor, struct rf_tablet *rows_out);
 RF_API void rf_scan_close(struct rf_cursor *cursor); /* NULL is allowed */
 
