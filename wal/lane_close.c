@@ -16,6 +16,9 @@ static int leak(struct wal_lane *lane, const char *what)
     log_error(lane->o.log, "wal.close_leaked",
               "lane=%" PRIu32 " what=\"%s\" writes_in_flight=%" PRIu32 " durable=%" PRIu64,
               lane->o.lane, what, lane->writes_in_flight, wal_durable(lane));
+    /* Nobody will join them: they end by themselves if the device answers after all. */
+    if (lane->thread_started) CHECK(pthread_detach(lane->thread) == 0);
+    if (lane->prep_started) CHECK(pthread_detach(lane->prep_thread) == 0);
     lane->leaked_next = atomic_load(&leaked);
     while (!atomic_compare_exchange_weak(&leaked, &lane->leaked_next, lane)) {
     }

@@ -35,6 +35,9 @@
 #define LANE_LONE_BYTES       131072u
 #define LANE_WRITE_BYTES_MIN  65536u
 #define LANE_WRITE_BYTES_MAX  4194304u
+#define LANE_WRITE_SLOW_NS    INT64_C(2000000)
+#define LANE_WRITE_FAST_NS    INT64_C(700000)
+#define LANE_WRITES_SLOW      4u
 #define LANE_FLIGHTS          256u /* writes submitted and not yet known durable */
 #define LANE_FIRST_FILL_BYTES 4194304u
 #define LANE_SEGMENTS_MAX     4096u
@@ -89,6 +92,7 @@ struct flight {
     uint64_t file_offset; /* of what is left to write */
     uint32_t bytes;       /* left to write */
     uint32_t bytes_all;
+    uint32_t beside; /* other writes in flight when it was submitted */
     uint32_t stalls;
     bool was_short;     /* a durable write that was: a sync has to follow */
     uint64_t end_lsn;   /* the log is complete up to here once this is durable */
@@ -162,6 +166,7 @@ struct wal_lane {
     uint32_t writes_in_flight;
     bool sync_in_flight;
     uint32_t write_bytes_max;
+    uint32_t writes_slow; /* in a row */
     uint64_t stuck_seq;
     uint32_t stuck_looks;
     int64_t stuck_look_ns;

@@ -141,16 +141,19 @@ static void sync_done(struct wal_lane *lane, int32_t result)
     durable_advance(lane);
 }
 
-/* A write is at most what the device takes in about a millisecond. */
+/* A write is at most what the device takes in about a millisecond. Its share of the time counts,
+ * since others were in flight beside it, and a few in a row, since one can wait for a processor. */
 static void adapt(struct wal_lane *lane, const struct flight *f)
 {
-    if (lane->o.write_bytes != 0) return;
-    int64_t took_ns = clock_read_ns(CLOCK_MONOTONIC) - f->submit_ns;
-    if (f->bytes_all < lane->write_bytes_max || took_ns <= 0) return;
-    if (took_ns > 2000000 && lane->write_bytes_max > LANE_WRITE_BYTES_MIN)
+    if (lane->o.write_bytes != 0 || f->bytes_all < lane->write_bytes_max) return;
+    int64_t took_ns = (clock_read_ns(CLOCK_MONOTONIC) - f->submit_ns) / (f->beside + 1);
+    bool slow = took_ns > LANE_WRITE_SLOW_NS, fast = took_ns < LANE_WRITE_FAST_NS;
+    lane->writes_slow = slow ? lane->writes_slow + 1 : 0;
+    if (lane->writes_slow >= LANE_WRITES_SLOW && lane->write_bytes_max > LANE_WRITE_BYTES_MIN) {
         lane->write_bytes_max /= 2;
-    if (took_ns < 700000 && lane->write_bytes_max < LANE_WRITE_BYTES_MAX)
-        lane->write_bytes_max *= 2;
+        lane->writes_slow = 0;
+    }
+    if (fast && lane->write_bytes_max < LANE_WRITE_BYTES_MAX) lane->write_bytes_max *= 2;
 }
 
 static void write_done(struct wal_lane *lane, uint64_t id, int32_t result)
@@ -200,6 +203,7 @@ struct span {
     uint64_t end_lsn;
     uint64_t bound_lsn;
     bool seals; /* the segment is complete with it */
+    bool all;   /* nothing waits behind it */
 };
 
 /* File bytes of the segment being submitted that may be written: whole blocks. */
@@ -232,6 +236,7 @@ static struct span next_span(struct wal_lane *lane)
     s.end_lsn = base + s.file_offset + bytes;
     /* Where the write is cut short inside a long run, the last end that is known has to do. */
     s.bound_lsn = all ? lane->scan_bound : lane->submit_bound;
+    s.all = all;
     return s;
 }
 
@@ -253,7 +258,8 @@ static void pass_span(struct wal_lane *lane, const struct span *s)
 static bool is_lone(const struct wal_lane *lane, const struct span *s)
 {
     return lane->o.mode == WAL_SYNC && lane->flight_head == lane->flight_tail &&
-           !lane->sync_in_flight && s->bytes <= LANE_LONE_BYTES;
+           !lane->sync_in_flight && s->bytes <= LANE_LONE_BYTES &&
+           (s->all || (s->seals && lane->scan_lsn == s->end_lsn));
 }
 
 static void write_lone(struct wal_lane *lane, const struct span *s)
@@ -282,6 +288,7 @@ static void write_queued(struct wal_lane *lane, const struct span *s)
         .bytes_all = s->bytes,
         .end_lsn = s->end_lsn,
         .bound_lsn = s->bound_lsn,
+        .beside = lane->writes_in_flight,
         .submit_ns = clock_read_ns(CLOCK_MONOTONIC),
     };
     flight_submit(lane, f, id);

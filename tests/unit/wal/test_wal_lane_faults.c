@@ -338,6 +338,25 @@ static void wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_w
     finish(rig);
 }
 
+/* A blocking write is for a group that is alone: with more behind it, the queue has it all. */
+static void
+wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC};
+    struct rig *rig = start(&s);
+    rig->lane->write_bytes_max = LANE_LONE_BYTES;
+    for (uint32_t id = 1; id <= 4; id++)
+        assert_int_equal(rig_write(rig, id, 100000), 0);
+    uint64_t syncs = atomic_load(&rig->lane->stat_syncs);
+    rig_run(rig, 100);
+    all_are_answered(rig, 1, 5, true);
+    /* One sync for the three writes side by side, one with the rest that then is alone. */
+    assert_int_equal(atomic_load(&rig->lane->stat_writes), 4);
+    assert_int_equal(atomic_load(&rig->lane->stat_syncs), syncs + 2);
+    finish(rig);
+}
+
 /* ---- slots that are never published ---- */
 
 static void wal_lane_faults__slot_never_published__latches_and_answers_those_behind(void **state)
@@ -597,6 +616,8 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__completions_in_any_order__mark_passes_no_hole),
         cmocka_unit_test(wal_lane_faults__first_write_is_late__later_ones_wait_for_it),
         cmocka_unit_test(wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_works),
+        cmocka_unit_test(
+            wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue),
         cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
         cmocka_unit_test(wal_lane_faults__many_unfit_batches__all_are_named),
         cmocka_unit_test(wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too),
