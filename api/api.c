@@ -213,7 +213,7 @@ int rf_trim(struct rf_engine *h, const struct rf_trim_options *options, uint64_t
 {
     int rc = handle_check(h);
     if (rc != 0) return rc;
-    if (options->size < sizeof *options) return -EINVAL;
+    if (options == NULL || options->size < sizeof *options) return -EINVAL;
     return engine_trim(h->engine, options, position_out);
 }
 

@@ -25,15 +25,26 @@ static uint8_t byte_of(int number)
     return number >= 0 && number < UINT8_MAX ? (uint8_t)number : UINT8_MAX;
 }
 
+/* A name that is missing is as good as an empty one: refused, and told so, by the catalog. */
+static const char *name_of(const char *name)
+{
+    return name != NULL ? name : "";
+}
+
 static int change_columns(struct rf_engine *h, struct plane_change *c,
                           const struct rf_column_def *columns, uint32_t column_count,
                           struct rf_error *error)
 {
+    if (column_count > 0 && columns == NULL) {
+        struct err_msg msg = {.code = 0};
+        int rc = err_set(&msg, -EINVAL, "%u columns, and no array of them", column_count);
+        return handle_error(error, rc, &msg);
+    }
     struct plane_column *all = mem_zalloc_array((size_t)column_count + 1, sizeof *all);
     if (all == NULL) return handle_error(error, -ENOMEM, NULL);
     for (uint32_t i = 0; i < column_count; i++)
-        all[i] = (struct plane_column){.name = columns[i].name,
-                                       .name_bytes = strlen(columns[i].name),
+        all[i] = (struct plane_column){.name = name_of(columns[i].name),
+                                       .name_bytes = strlen(name_of(columns[i].name)),
                                        .type = byte_of((int)columns[i].type),
                                        .category = byte_of((int)columns[i].category)};
     c->columns = all;
@@ -46,8 +57,10 @@ static int change_columns(struct rf_engine *h, struct plane_change *c,
 int rf_table_create(struct rf_engine *h, const char *table, const struct rf_column_def *columns,
                     uint32_t column_count, int64_t ttl, struct rf_error *error_out)
 {
-    struct plane_change c = {
-        .kind = PLANE_CREATE_TABLE, .table = table, .table_bytes = strlen(table), .ttl = ttl};
+    struct plane_change c = {.kind = PLANE_CREATE_TABLE,
+                             .table = name_of(table),
+                             .table_bytes = strlen(name_of(table)),
+                             .ttl = ttl};
     return change_columns(h, &c, columns, column_count, error_out);
 }
 
@@ -56,7 +69,7 @@ int rf_table_add_columns(struct rf_engine *h, const char *table,
                          struct rf_error *error_out)
 {
     struct plane_change c = {
-        .kind = PLANE_ADD_COLUMNS, .table = table, .table_bytes = strlen(table)};
+        .kind = PLANE_ADD_COLUMNS, .table = name_of(table), .table_bytes = strlen(name_of(table))};
     return change_columns(h, &c, columns, column_count, error_out);
 }
 
@@ -64,10 +77,10 @@ int rf_table_drop_column(struct rf_engine *h, const char *table, const char *col
                          struct rf_error *error_out)
 {
     struct plane_change c = {.kind = PLANE_DROP_COLUMN,
-                             .table = table,
-                             .table_bytes = strlen(table),
-                             .column = column,
-                             .column_bytes = strlen(column)};
+                             .table = name_of(table),
+                             .table_bytes = strlen(name_of(table)),
+                             .column = name_of(column),
+                             .column_bytes = strlen(name_of(column))};
     return change(h, &c, error_out);
 }
 
@@ -75,27 +88,29 @@ int rf_table_rename_column(struct rf_engine *h, const char *table, const char *f
                            struct rf_error *error_out)
 {
     struct plane_change c = {.kind = PLANE_RENAME_COLUMN,
-                             .table = table,
-                             .table_bytes = strlen(table),
-                             .column = from,
-                             .column_bytes = strlen(from),
-                             .to = to,
-                             .to_bytes = strlen(to)};
+                             .table = name_of(table),
+                             .table_bytes = strlen(name_of(table)),
+                             .column = name_of(from),
+                             .column_bytes = strlen(name_of(from)),
+                             .to = name_of(to),
+                             .to_bytes = strlen(name_of(to))};
     return change(h, &c, error_out);
 }
 
 int rf_table_set_ttl(struct rf_engine *h, const char *table, int64_t ttl,
                      struct rf_error *error_out)
 {
-    struct plane_change c = {
-        .kind = PLANE_SET_TTL, .table = table, .table_bytes = strlen(table), .ttl = ttl};
+    struct plane_change c = {.kind = PLANE_SET_TTL,
+                             .table = name_of(table),
+                             .table_bytes = strlen(name_of(table)),
+                             .ttl = ttl};
     return change(h, &c, error_out);
 }
 
 int rf_table_drop(struct rf_engine *h, const char *table, struct rf_error *error_out)
 {
     struct plane_change c = {
-        .kind = PLANE_DROP_TABLE, .table = table, .table_bytes = strlen(table)};
+        .kind = PLANE_DROP_TABLE, .table = name_of(table), .table_bytes = strlen(name_of(table))};
     return change(h, &c, error_out);
 }
 
@@ -104,7 +119,12 @@ static int series_change(struct rf_engine *h, struct plane_change *c, const char
                          struct rf_error *error)
 {
     struct tree_path path;
-    if (!tree_path_split(device, &path)) return handle_error(error, -RFE_BAD_NAME, NULL);
+    if (!tree_path_split(name_of(device), &path)) {
+        struct err_msg msg = {.code = 0};
+        int rc = err_set(&msg, -RFE_BAD_NAME, "\"%s\" is no device: root.<database>.<device>",
+                         name_of(device));
+        return handle_error(error, rc, &msg);
+    }
     c->tree = true;
     c->table = path.database;
     c->table_bytes = path.database_bytes;
@@ -116,8 +136,8 @@ static int series_change(struct rf_engine *h, struct plane_change *c, const char
 int rf_series_create(struct rf_engine *h, const char *device, const char *measurement,
                      enum rf_type type, struct rf_error *error_out)
 {
-    struct plane_column column = {.name = measurement,
-                                  .name_bytes = strlen(measurement),
+    struct plane_column column = {.name = name_of(measurement),
+                                  .name_bytes = strlen(name_of(measurement)),
                                   .type = byte_of((int)type),
                                   .category = SCHEMA_FIELD};
     struct plane_change c = {.kind = PLANE_CREATE_SERIES, .columns = &column, .column_count = 1};
@@ -127,8 +147,9 @@ int rf_series_create(struct rf_engine *h, const char *device, const char *measur
 int rf_series_drop(struct rf_engine *h, const char *device, const char *measurement,
                    struct rf_error *error_out)
 {
-    struct plane_change c = {
-        .kind = PLANE_DROP_SERIES, .column = measurement, .column_bytes = strlen(measurement)};
+    struct plane_change c = {.kind = PLANE_DROP_SERIES,
+                             .column = name_of(measurement),
+                             .column_bytes = strlen(name_of(measurement))};
     return series_change(h, &c, device, error_out);
 }
 

@@ -327,6 +327,7 @@ static int open_engine(struct rf_engine *h, struct err_msg *msg)
 int handle_open(const char *dir, const struct rf_options *options, struct rf_engine **handle_out,
                 struct err_msg *msg)
 {
+    if (dir == NULL || dir[0] == '\0') return err_set(msg, -EINVAL, "the directory has no name");
     struct rf_engine *h = mem_alloc_aligned(RF_CACHE_LINE, sizeof *h);
     if (h == NULL) return err_set(msg, -ENOMEM, "out of memory");
     memset(h, 0, sizeof *h);

@@ -134,7 +134,7 @@ int engine_delete(struct engine *e, const struct rf_delete_options *o, struct rf
 {
     if (e->o.read_only)
         return engine_fail(error, -RFE_READ_ONLY, RF_NONE, RF_NONE, RF_NONE, "opened read-only");
-    if (o->size < sizeof *o || (o->column_count > 0) != (o->columns != NULL) ||
+    if (o == NULL || o->size < sizeof *o || (o->column_count > 0) != (o->columns != NULL) ||
         (o->tag_count > 0 && o->tags == NULL))
         return engine_fail(error, -EINVAL, RF_NONE, RF_NONE, RF_NONE,
                            "use rf_delete_options_init; counts and arrays must fit");

@@ -114,9 +114,9 @@ static void forget(struct engine_cursor *c)
 
 static int check_options(const struct rf_scan_options *o, struct rf_error *error)
 {
-    if (o->size < sizeof *o)
+    if (o == NULL || o->size < sizeof *o)
         return engine_fail(error, -EINVAL, RF_NONE, RF_NONE, RF_NONE,
-                           "size is %zu: use rf_scan_options_init", o->size);
+                           "size is %zu: use rf_scan_options_init", o != NULL ? o->size : 0);
     if ((o->column_count > 0) != (o->columns != NULL) || (o->tag_count > 0 && o->tags == NULL))
         return engine_fail(error, -EINVAL, RF_NONE, RF_NONE, RF_NONE,
                            "counts and arrays of columns or tags do not fit");

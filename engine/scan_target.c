@@ -73,7 +73,7 @@ static int find_columns(struct scan_target *t, const struct scan_names *n, uint6
         return schema_each_column(t->table, version, each_field, &a);
     }
     for (uint32_t i = 0; i < n->column_count; i++) {
-        const char *name = n->columns[i];
+        const char *name = n->columns[i] != NULL ? n->columns[i] : "";
         const struct schema_column *c =
             t->tree
                 ? schema_find_series(t->table, t->key, t->key_bytes, name, strlen(name), version)
@@ -97,14 +97,14 @@ static int find_tags(struct scan_target *t, const struct scan_names *n, uint64_t
     }
     for (uint32_t i = 0; i < n->tag_count; i++) {
         const struct rf_tag_filter *f = &n->tags[i];
-        const struct schema_column *c =
-            schema_find_column(t->table, f->name, strlen(f->name), version);
+        const char *name = f->name != NULL ? f->name : "";
+        const struct schema_column *c = schema_find_column(t->table, name, strlen(name), version);
         if (c == NULL || c->category != SCHEMA_TAG)
             return engine_fail(error, -RFE_NO_COLUMN, RF_NONE, RF_NONE, RF_NONE,
-                               "no tag \"%s\" in %s", f->name, n->table);
+                               "no tag \"%s\" in %s", name, n->table);
         if (t->tag_filtered[c->tag_index])
             return engine_fail(error, -EINVAL, RF_NONE, RF_NONE, RF_NONE,
-                               "tag \"%s\" is asked for twice", f->name);
+                               "tag \"%s\" is asked for twice", name);
         t->tag_filtered[c->tag_index] = true;
         t->filter[c->tag_index].null = f->value == NULL;
         if (f->value == NULL) continue;

@@ -402,6 +402,9 @@ int tablets_check(struct prepared *p, const struct rf_tablet *tablets, uint32_t 
     if (n == 0 || n > BATCH_GROUPS_MAX)
         return engine_fail(p->error, -RFE_LIMIT, RF_NONE, RF_NONE, RF_NONE,
                            "%" PRIu32 " tablets: a batch has 1 to %u", n, BATCH_GROUPS_MAX);
+    if (tablets == NULL)
+        return engine_fail(p->error, -RFE_BAD_TABLET, RF_NONE, RF_NONE, RF_NONE,
+                           "%" PRIu32 " tablets, and no array of them", n);
     p->groups = scratch_array(p->scratch, n, sizeof *p->groups);
     struct engine_want *wants = scratch_array(p->scratch, n, sizeof *wants);
     if (p->groups == NULL || wants == NULL) return -ENOMEM;

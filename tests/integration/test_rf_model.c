@@ -5,6 +5,8 @@
  *
  *   RF_SEED=n    that seed       RF_STEPS=n   so many steps a setting (default 200)
  *
+ *   RF_KEEP=1    leave the directory of a run that failed
+ *
  * Each run is a process of its own, so that a crash is a failure like any other. A stream that fails
  * is made shorter, step by step, for up to RF_SHRINK_S seconds (default 60) and then told. */
 #include "rf_model.h"
@@ -862,7 +864,10 @@ static bool step_restart(struct run *run, struct outcome *out)
     if (!close_engine(run) || !open_engine(run)) return false;
     struct rf_stats s = {.size = sizeof s};
     if (rf_stats(run->e, &s) != 0 || !s.opened_clean || s.discarded_records != 0)
-        return wrong(run, "opened after a close, and not clean");
+        return wrong(run,
+                     "opened after a close, and not clean: %" PRIu64 " records discarded, "
+                     "%" PRIu64 " batches found",
+                     s.discarded_records, s.replayed_batches);
     return model_compare_all(run->m, run->e, &run->why);
 }
 
@@ -989,8 +994,12 @@ static bool run_apart(const struct setting *setting, uint64_t seed, const uint32
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFSIGNALED(status))
         snprintf(shared->why.text, sizeof shared->why.text, "ended by signal %d", WTERMSIG(status));
-    (void)nftw(run.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!good && getenv("RF_KEEP") != NULL)
+        print_message("kept: %s\n", run.dir);
+    else
+        (void)nftw(run.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return good;
 }
 
 /* ---- shrinking ---- */
@@ -1078,8 +1087,10 @@ static void rf_model__mixed_modes_two_lanes__agrees(void **state)
     model_run(&(struct setting){"mixed, two lanes", RF_SYNC_ALWAYS, RF_BACKEND_AUTO, 2, 4, true});
 }
 
-int main(void)
+/* test_rf_model '*async*' runs what fits the pattern. */
+int main(int argc, char **argv)
 {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return 1;
     const struct CMUnitTest tests[] = {
