@@ -410,7 +410,7 @@ int tablets_check(struct prepared *p, const struct rf_tablet *tablets, uint32_t 
     if (p->groups == NULL || wants == NULL) return -ENOMEM;
     p->group_count = n;
     for (uint32_t i = 0; i < n; i++) {
-        bool wanted;
+        bool wanted = false;
         int rc = check_one(p, &tablets[i], i, &wants[*want_count_out], &wanted);
         if (rc != 0) return rc;
         if (wanted) ++*want_count_out;

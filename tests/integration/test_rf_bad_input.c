@@ -367,7 +367,8 @@ static void rf_write__keys__to_4096_bytes_and_16_tags(void **state)
     static char path[16 + 4097];
     struct rf_column c;
     struct rf_tablet t = good(&c);
-    memset(path, 'd', sizeof path - 1);
+    for (size_t i = 0; i < sizeof path - 1; i++) /* each node of a path is a name */
+        path[i] = i % 200 == 199 ? '.' : 'd';
     memcpy(path, "root.db.", 8);
     path[8 + 4097] = '\0';
     t.table = NULL;
@@ -460,7 +461,7 @@ static void rf_write__larger_than_a_segment__entry_too_large(void **state)
     t.rows = rows;
     t.times = many;
     c.values = many;
-    refuse(&t, (struct place){RF_CODE_ENTRY_TOO_LARGE, NOWHERE, "split it"});
+    refuse(&t, (struct place){RF_CODE_ENTRY_TOO_LARGE, 0, RF_NONE, RF_NONE, "split"});
     for (uint32_t i = 0; i < rows; i++) /* small, but in a great many partitions */
         many[i] = ((int64_t)(i % 20000) - 10000) * INT64_C(604800000000000);
     t.rows = 20000;
