@@ -39,8 +39,10 @@ static int collect(struct delete_job *j)
 
 static int prepare(struct delete_job *j)
 {
+    engine_step(STEP_TOKEN, 0);
     struct lease_look look = lease_look(j->e->o.words, j->e->o.clock);
     if (!look.live) return -RFE_LEASE_FENCED_RETRY;
+    engine_step(STEP_CHECK, 0);
     j->view = look.view;
     struct scan_names names = {.table = j->o->table,
                                .device = j->o->device,
@@ -78,13 +80,16 @@ static int append(struct delete_job *j, const struct batch_delete *d, const stru
                                 .deadline_mono_ns = deadline};
     op->bytes = want.payload_bytes;
     struct wal_reservation r;
+    engine_step(STEP_RESERVE, 0);
     int rc =
         want.payload_bytes == 0 ? -RFE_ENTRY_TOO_LARGE : engine_reserve(e, &want, op, j->error, &r);
     if (rc != 0) {
         op_release(op);
         return rc;
     }
+    engine_step(STEP_FRAME, 0);
     memtable_begin(r.image->owner, r.arena_at, r.lsn);
+    engine_step(STEP_FRAGMENT, 0);
     if (!lease_check(e->o.words, e->o.clock, j->view)) {
         memtable_void(r.image->owner, r.arena_at);
         wal_publish_void(e->lane[want.lane], &r);
@@ -94,8 +99,12 @@ static int append(struct delete_job *j, const struct batch_delete *d, const stru
     batch_encode_delete(r.payload, d, keys);
     memtable_link_delete(r.image->owner, r.arena_at, (uint32_t)(r.payload - r.image->base),
                          r.payload_bytes);
+    engine_step(STEP_PUBLISH, 0);
     wal_publish(e->lane[want.lane], &r, WAL_RECORD_DELETE);
-    return op_wait(op);
+    engine_step(STEP_WAIT, 0);
+    rc = op_wait(op);
+    engine_step(STEP_ANSWER, 0);
+    return rc;
 }
 
 /* The record of one region: all devices, or those of the keys that lie in it. */

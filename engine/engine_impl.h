@@ -43,8 +43,9 @@ enum stage {
 struct engine_queue;
 
 /* A test seam: called, when set, before each step of a writer's path on the writer's thread, so that
- * a test can end the lease, change the schema, or stand still there. `fragment` counts from 0 at
- * STEP_FRAGMENT. Set while no writer runs. */
+ * a test can end the lease, change the schema, or stand still there. A delete takes the same steps,
+ * with one fragment and no STEP_ORDER. `fragment` counts from 0 at STEP_FRAGMENT. Set while no
+ * writer runs. */
 enum engine_step {
     STEP_TOKEN,    /* before the view is taken */
     STEP_CHECK,    /* the token is taken, nothing looked up */
