@@ -276,6 +276,11 @@ static void lives(enum wal_mode mode, bool faults, uint32_t rounds)
         struct life l = {.rig = rig, .seed = seed * 1000003, .next_id = 1, .faults = faults};
         live(&l, 110, true);
         if (seed % 2 == 0) assert_int_equal(rig_close(rig), 0);
+        if (mode == WAL_SYNC) {
+            uint32_t acknowledged;
+            assert_true(rig_was_synced(rig, &acknowledged));
+            assert_true(acknowledged > 0);
+        }
         fail_everywhere(rig, seed, &images);
         resumes += l.resumes;
         rig_end(rig);

@@ -506,3 +506,73 @@ bool rig_check(const struct rig *replayed, const struct rig *told, const enum ri
     }
     return true;
 }
+
+/* ---- what was synced, from the trace alone ---- */
+
+struct event_log {
+    struct fault_event *events;
+    uint64_t count;
+};
+
+/* The end of the sync, by op, that began at event `at`; UINT64_MAX: none that went well. */
+static uint64_t sync_end(const struct event_log *log, uint64_t at)
+{
+    for (uint64_t i = at + 1; i < log->count; i++)
+        if (log->events[i].kind == FAULT_EVENT_SYNC_COMPLETED &&
+            log->events[i].op == log->events[at].op)
+            return log->events[i].result == 0 ? i : UINT64_MAX;
+    return UINT64_MAX;
+}
+
+/* Whether the write completed at event `at` was durable before event `by`. */
+static bool durable_by(const struct event_log *log, uint64_t at, uint64_t by)
+{
+    if ((log->events[at].flags & IO_DSYNC) != 0) return true;
+    for (uint64_t i = at + 1; i < by; i++)
+        if (log->events[i].kind == FAULT_EVENT_SYNC_SUBMITTED &&
+            strcmp(log->events[i].path, log->events[at].path) == 0 && sync_end(log, i) < by)
+            return true;
+    return false;
+}
+
+static bool covered(const struct event_log *log, const char *path, uint64_t from, uint64_t to,
+                    uint64_t by)
+{
+    while (from < to) {
+        uint64_t reached = from;
+        for (uint64_t i = 0; i < by; i++) {
+            const struct fault_event *e = &log->events[i];
+            if (e->kind != FAULT_EVENT_WRITE_COMPLETED || e->result <= 0) continue;
+            uint64_t end = e->offset + (uint64_t)e->result;
+            if (e->offset > from || end <= reached || strcmp(e->path, path) != 0) continue;
+            if (durable_by(log, i, by)) reached = end;
+        }
+        if (reached == from) return false;
+        from = reached;
+    }
+    return true;
+}
+
+bool rig_was_synced(struct rig *rig, uint32_t *acknowledged_out)
+{
+    struct event_log log = {.count = fault_trace_length(rig->o.env)};
+    log.events = malloc((log.count + 1) * sizeof log.events[0]);
+    CHECK(log.events != NULL);
+    for (uint64_t i = 0; i < log.count; i++)
+        fault_trace_event(rig->o.env, i, &log.events[i]);
+    bool good = true;
+    *acknowledged_out = 0;
+    for (uint64_t i = 0; i < log.count && good; i++) {
+        const struct fault_event *e = &log.events[i];
+        if (e->kind != FAULT_EVENT_MARK || e->mark % 8 != RIG_TOLD_ACK) continue;
+        const struct rig_batch *b = &rig->batch[e->mark / 8];
+        uint64_t offset = lsn_offset(b->r.lsn, rig->o.segment_bytes);
+        char path[WAL_PATH_BYTES];
+        wal_segment_path(path, 0, lsn_segment(b->r.lsn, rig->o.segment_bytes));
+        good = covered(&log, path, offset, offset + wal_record_covered(b->r.payload_bytes), i);
+        if (!good) (void)wrong("was acknowledged before it was synced", b->id, b->r.lsn);
+        ++*acknowledged_out;
+    }
+    free(log.events);
+    return good;
+}

@@ -114,6 +114,11 @@ enum rig_told {
  * refusal counts once it is durable. */
 void rig_fates(struct rig *rig, uint64_t at, enum rig_fate *fates, uint64_t *trimmed_lsn_out);
 
+/* Whether, as the trace tells it, each batch was synced when it was acknowledged: every byte of its
+ * record lies in writes that by then were complete, and durable of themselves or by a sync submitted
+ * after their completion. Prints the first that was not. For SYNC lanes. */
+bool rig_was_synced(struct rig *rig, uint32_t *acknowledged_out);
+
 /* What replay brought up (rig->replayed) against what was told, lsns from `told`. SYNC: every
  * acknowledged batch is there; else those that are there are a prefix of them. Nothing refused is
  * there, nothing twice, all in order, all whole. Prints the first thing that is wrong and returns

@@ -507,6 +507,53 @@ static void wal_lane_faults__names_that_are_not_synced__segments_are_made_again(
         }
 }
 
+static void wal_lane_faults__manifest_is_not_written__nothing_is_freed(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC};
+    struct rig *rig = start(&s);
+    for (uint32_t id = 1; id <= 8; id++) {
+        assert_int_equal(rig_write(rig, id, 300000), 0);
+        rig_run(rig, 100);
+    }
+    uint64_t oldest = wal_oldest(rig->lane);
+    atomic_store(&rig->head_error, -EIO);
+    assert_int_equal(rig_trim(rig), -EIO);
+    rig_run(rig, 10);
+    assert_int_equal(wal_oldest(rig->lane), oldest);
+    atomic_store(&rig->head_error, 0);
+    assert_int_equal(rig_trim(rig), 0);
+    assert_true(wal_oldest(rig->lane) > oldest);
+    finish(rig);
+}
+
+static void wal_lane_faults__scan_holds_an_image__it_is_not_used_again(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .segments_max = 4};
+    struct rig *rig = start(&s);
+    assert_int_equal(rig_write(rig, 1, 300000), 0);
+    rig_run(rig, 100);
+    struct wal_image *image = rig->batch[1].r.image;
+    uint64_t number = image->number;
+    atomic_store(&rig->pins, 1);
+    uint32_t id = 2;
+    while (rig_reserve(rig, id, 300000) == 0) {
+        rig_publish(rig, id++);
+        rig_run(rig, 100);
+        assert_int_equal(rig_trim(rig), 0);
+    }
+    assert_true(id > 7);
+    assert_true(wal_oldest(rig->lane) > rig->batch[1].ticket.lsn);
+    assert_int_equal(image->number, number);
+    assert_int_equal(image->base[rig->batch[1].r.payload - image->base], 1); /* its id */
+    atomic_store(&rig->pins, 0);
+    assert_int_equal(rig_write(rig, id, 300000), 0);
+    rig_run(rig, 100);
+    assert_true(rig_answered(rig, id));
+    finish(rig);
+}
+
 /* ---- the end ---- */
 
 static _Atomic int leak_events;
@@ -623,6 +670,8 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too),
         cmocka_unit_test(wal_lane_faults__disk_full__waits_time_out_and_go_on_with_space),
         cmocka_unit_test(wal_lane_faults__names_that_are_not_synced__segments_are_made_again),
+        cmocka_unit_test(wal_lane_faults__manifest_is_not_written__nothing_is_freed),
+        cmocka_unit_test(wal_lane_faults__scan_holds_an_image__it_is_not_used_again),
         cmocka_unit_test(wal_lane_faults__device_never_answers__close_leaks_and_says_so),
         cmocka_unit_test(wal_lane_faults__closed_and_forked__no_writes_from_the_child),
         cmocka_unit_test(wal_lane_faults__off__writes_at_flush_trim_and_close_only),
