@@ -28,6 +28,17 @@ class Case(unittest.TestCase):
         self.top = tempfile.mkdtemp(prefix="ringfence-test-", dir=os.environ.get("RF_TEST_DIR"))
         self.addCleanup(shutil.rmtree, self.top, True)
         self.dir = self.path("data")
+        self.command = COMMAND
+
+    def copy_command(self):
+        """For another user, who may not be let into the checkout: the command and its library,
+        copied beside each other."""
+        library = os.path.realpath(os.path.join(os.path.dirname(COMMAND), "..", "libringfence.so.0"))
+        shutil.copy(library, self.path("libringfence.so.0"))
+        self.command = self.write("ringfence", f'#!/bin/sh\nLD_LIBRARY_PATH={self.top} exec '
+                                  f'{self.path("ringfence-itself")} "$@"\n')
+        shutil.copy(COMMAND, self.path("ringfence-itself"))
+        os.chmod(self.command, 0o755)
 
     def path(self, *names):
         return os.path.join(self.top, *names)
@@ -44,7 +55,7 @@ class Case(unittest.TestCase):
 
     def run_command(self, *words, stdin=b"", code=0, **more):
         """Runs `ringfence WORDS...`; code: the exit code that is expected, None: any."""
-        done = subprocess.run([COMMAND, *words], input=stdin, capture_output=True, cwd=self.top,
+        done = subprocess.run([self.command, *words], input=stdin, capture_output=True, cwd=self.top,
                               timeout=100, check=False, **more)
         result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         if code is not None and result.code != code:
@@ -53,7 +64,7 @@ class Case(unittest.TestCase):
         return result
 
     def start(self, *words, **more):
-        return subprocess.Popen([COMMAND, *words], cwd=self.top, **more)
+        return subprocess.Popen([self.command, *words], cwd=self.top, **more)
 
     def load(self, *words, code=0, small=True, **more):
         return self.run_command("load", "--dir", self.dir, *(SMALL if small else []), *words,

@@ -170,6 +170,7 @@ class Limits(cli.Case):
 
     @NEEDS_ROOT
     def test_modes_count_for_a_user_who_is_not_root(self):
+        self.copy_command()
         self.load_text(numbered(5))
         os.chmod(self.dir, 0o700)
         for words in (["query", "--table", "m"], ["tables"], ["dump"], ["verify"]):
@@ -182,6 +183,7 @@ class Limits(cli.Case):
 
     @NEEDS_ROOT
     def test_a_user_who_is_not_root_has_the_whole_of_it(self):
+        self.copy_command()
         result = self.run_command("load", "--dir", self.dir, *cli.SMALL, "-", code=0,
                                   stdin=numbered(500).encode(), preexec_fn=as_nobody)
         self.assertIn("500 rows", result.out)
