@@ -191,10 +191,11 @@ static bool mark_is_due(struct wal_lane *lane)
     return lane->o.mode != WAL_OFF && lane->latched == 0 && lane_mark(lane) > lane->marked_lsn;
 }
 
-/* After a second without writes, the newest durable mark goes to disk in a record of its own. */
+/* After a second without writes, the newest durable mark goes to disk in a record of its own; not
+ * behind the close record, which is the last one of a clean log however long its sync takes. */
 static void mark_step(struct wal_lane *lane)
 {
-    if (!mark_is_due(lane) || lane_has_unscanned(lane)) return;
+    if (lane->close_written || !mark_is_due(lane) || lane_has_unscanned(lane)) return;
     if (clock_read_ns(CLOCK_MONOTONIC) - lane->durable_moved_ns < LANE_MARK_AFTER_NS) return;
     uint64_t lsn;
     if (!note(lane, WAL_RECORD_MARK, &lsn)) return;

@@ -105,6 +105,23 @@ static void check_again(struct rig *rig, bool after_failure)
     free(again);
 }
 
+/* ---- closing ---- */
+
+/* The mark that a second of idleness is due comes while the close record is on its way. */
+static void wal_lane_faults__mark_due_while_closing__log_ends_clean(void **state)
+{
+    (void)state;
+    struct rig *rig = start(&(struct setting){.seed = 1, .mode = WAL_ASYNC});
+    assert_int_equal(rig_write(rig, 1, 100), 0);
+    rig_run(rig, 50);
+    assert_int_equal(wal_durable(rig->lane), wal_reserved(rig->lane));
+    usleep(1100 * 1000); /* nobody runs the lane meanwhile */
+    assert_int_equal(rig_close(rig), 0);
+    assert_int_equal(rig_open(rig), 0);
+    assert_int_equal(rig->verdict, WAL_VERDICT_CLEAN);
+    finish(rig);
+}
+
 /* ---- every write and every sync fails ---- */
 
 static const uint32_t sizes[] = {100, 5000, 200000, 64, 150000, 300000, 9000, 180000};
@@ -657,6 +674,7 @@ static void wal_lane_faults__idle__nobody_wakes_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wal_lane_faults__mark_due_while_closing__log_ends_clean),
         cmocka_unit_test(wal_lane_faults__each_write_and_sync_fails__latches_resumes_goes_on),
         cmocka_unit_test(wal_lane_faults__short_by_any_size__nothing_is_lost),
         cmocka_unit_test(wal_lane_faults__always_short_of_a_block__latches),
