@@ -67,11 +67,11 @@ static int append(struct delete_job *j, const struct batch_delete *d, const stru
                   int64_t deadline)
 {
     struct engine *e = j->e;
-    struct op *op = op_acquire(e);
-    if (op == NULL)
-        return engine_fail(j->error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
-                           "as many batches are under way as the log has slots");
-    op->start_ns = mono_ns();
+    struct op *op;
+    int64_t began = mono_ns();
+    int rc = op_acquire(e, deadline, j->error, &op);
+    if (rc != 0) return rc;
+    op->start_ns = began;
     op->rows = op->points = 0;
     struct reserve_want want = {.lane = e->o.dir->manifest.region_lane[d->region],
                                 .payload_bytes = batch_delete_bytes(d, keys),
@@ -81,7 +81,7 @@ static int append(struct delete_job *j, const struct batch_delete *d, const stru
     op->bytes = want.payload_bytes;
     struct wal_reservation r;
     engine_step(STEP_RESERVE, 0);
-    int rc =
+    rc =
         want.payload_bytes == 0 ? -RFE_ENTRY_TOO_LARGE : engine_reserve(e, &want, op, j->error, &r);
     if (rc != 0) {
         op_release(op);
@@ -159,6 +159,7 @@ int engine_delete(struct engine *e, const struct rf_delete_options *o, struct rf
         bool again = (rc == -RFE_LEASE_FENCED_RETRY && engine_wait_live(e, deadline)) ||
                      (rc == -RFE_SCHEMA_CHANGED && mono_ns() < deadline);
         if (again) continue;
+        engine_count_answer(e, rc);
         if (rc != 0 && error != NULL && error->code == 0)
             return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
         return rc;

@@ -216,8 +216,9 @@ RF_NODISCARD int tablets_apply(struct prepared *p, const struct wal_reservation 
 
 RF_NODISCARD int ops_create(struct engine *e);
 void ops_destroy(struct engine *e);
-/* NULL when all are in use: as a full log. */
-struct op *op_acquire(struct engine *e);
+/* All in use is as a full log: waited for until the deadline, then 606 in error. */
+RF_NODISCARD int op_acquire(struct engine *e, int64_t deadline_mono_ns, struct rf_error *error,
+                            struct op **op_out);
 void op_release(struct op *op);
 /* Waits for a blocking op, then gives it back. Its code, or -RFE_UNKNOWN past the wait. */
 int op_wait(struct op *op);
@@ -237,6 +238,13 @@ struct wal_hooks engine_lane_hooks(struct engine *e);
 
 /* Waits until the lease is live, or until deadline. False: it is not. */
 bool engine_wait_live(struct engine *e, int64_t deadline_mono_ns);
+
+/* Sleeps for what it is told, which grows from 0.2 to 5 ms from one look to the next. False, and
+ * not a moment, when the deadline has passed. Begin with *nap_ns 0. */
+bool engine_nap(int64_t *nap_ns, int64_t deadline_mono_ns);
+
+/* Counts what a caller is told: once a call, however often it was tried. */
+void engine_count_answer(struct engine *e, int code);
 
 /* Reserves in a lane within the wait, asking for the lease at each wake-up. Errors: 606, 611, 536,
  * 620, latched, closing. */

@@ -27,17 +27,29 @@ void ops_destroy(struct engine *e)
     mem_free(e->ops_all);
 }
 
-struct op *op_acquire(struct engine *e)
+static struct op *take_free(struct engine *e)
 {
     spin_acquire(&e->ops_lock);
     struct op *op = e->ops_free;
     if (op != NULL) e->ops_free = op->next;
     spin_release(&e->ops_lock);
-    if (op == NULL) return NULL;
+    return op;
+}
+
+int op_acquire(struct engine *e, int64_t deadline, struct rf_error *error, struct op **op_out)
+{
+    struct op *op;
+    for (int64_t nap_ns = 0; (op = take_free(e)) == NULL;)
+        if (!engine_nap(&nap_ns, deadline))
+            return engine_fail(error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
+                               "as many batches are under way, or not yet collected from their "
+                               "queues, as the log has slots");
     op->next = NULL;
     op->queue = NULL;
+    op->publish_ns = 0;
     atomic_store_explicit(&op->state, OP_WAITING, memory_order_relaxed);
-    return op;
+    *op_out = op;
+    return 0;
 }
 
 void op_release(struct op *op)
@@ -59,7 +71,7 @@ static void add(_Atomic uint64_t *counter, uint64_t n)
 static void count_stages(struct engine *e, const struct op *op)
 {
     const struct wal_ticket *t = &op->ticket;
-    if (e->stage_hist == NULL || t->decided_mono_ns == 0) return;
+    if (e->stage_hist == NULL || t->decided_mono_ns == 0 || op->publish_ns == 0) return;
     int64_t submit = t->submit_mono_ns > op->publish_ns ? t->submit_mono_ns : op->publish_ns;
     int64_t durable = t->durable_mono_ns > submit ? t->durable_mono_ns : submit;
     int64_t decided = t->decided_mono_ns > durable ? t->decided_mono_ns : durable;
@@ -69,18 +81,23 @@ static void count_stages(struct engine *e, const struct op *op)
     hist_add(&e->stage_hist[STAGE_VISIBLE], (uint64_t)(mono_ns() - decided));
 }
 
+void engine_count_answer(struct engine *e, int code)
+{
+    if (code == -RFE_WRITE_REJECT)
+        add(&e->totals.rejected, 1);
+    else if (code == -RFE_LEASE_FENCED_RETRY)
+        add(&e->totals.fenced, 1);
+    else if (code == -RFE_WAL_ERROR || code == -RFE_UNKNOWN)
+        add(&e->totals.unknown, 1);
+}
+
 static void count(struct engine *e, const struct op *op)
 {
-    if (op->code == 0) {
-        add(&e->totals.batches, 1);
-        add(&e->totals.rows, op->rows);
-        add(&e->totals.points, op->points);
-        add(&e->totals.bytes, op->bytes);
-    } else if (op->code == -RFE_LEASE_FENCED_RETRY) {
-        add(&e->totals.fenced, 1);
-    } else if (op->code == -RFE_WAL_ERROR) {
-        add(&e->totals.unknown, 1);
-    }
+    if (op->code != 0) return;
+    add(&e->totals.batches, 1);
+    add(&e->totals.rows, op->rows);
+    add(&e->totals.points, op->points);
+    add(&e->totals.bytes, op->bytes);
     int64_t took = mono_ns() - op->start_ns;
     spin_acquire(&e->hist_lock);
     hist_add(&e->write_hist, took > 0 ? (uint64_t)took : 0);
@@ -96,6 +113,7 @@ void op_done(struct wal_ticket *ticket)
     op->code = ticket->code;
     count(op->engine, op);
     if (op->queue != NULL) {
+        engine_count_answer(op->engine, op->code);
         engine_queue_push(op->queue, op);
         return;
     }
@@ -116,10 +134,8 @@ int op_wait(struct op *op)
         int64_t left = deadline == INT64_MAX ? -1 : deadline - mono_ns();
         if (deadline != INT64_MAX && left <= 0) {
             uint32_t waiting = OP_WAITING;
-            if (atomic_compare_exchange_strong(&op->state, &waiting, OP_ABANDONED)) {
-                add(&op->engine->totals.unknown, 1);
+            if (atomic_compare_exchange_strong(&op->state, &waiting, OP_ABANDONED))
                 return -RFE_UNKNOWN;
-            }
             break;
         }
         (void)futex_wait(&op->state, OP_WAITING, left);
@@ -249,22 +265,31 @@ void engine_queue_close(struct engine_queue *q)
     mem_free(q);
 }
 
+static int write_async(struct engine_queue *q, const struct rf_tablet *tablets, uint32_t n,
+                       int64_t deadline, void (*done)(void *user, int code), void *user,
+                       struct rf_error *error)
+{
+    struct op *op;
+    int64_t began = mono_ns();
+    int rc = op_acquire(q->engine, deadline, error, &op);
+    if (rc != 0) return rc;
+    op->queue = q;
+    op->done = done;
+    op->user = user;
+    op->start_ns = began;
+    rc = engine_begin(q->engine, op, tablets, n, deadline, error);
+    if (rc != 0) op_release(op);
+    return rc;
+}
+
 int engine_write_async(struct engine_queue *q, const struct rf_tablet *tablets, uint32_t n,
                        int64_t wait_ns, void (*done)(void *user, int code), void *user,
                        struct rf_error *error)
 {
-    struct op *op = op_acquire(q->engine);
-    if (op == NULL)
-        return engine_fail(error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
-                           "as many batches are under way as the log has slots");
-    op->queue = q;
-    op->done = done;
-    op->user = user;
-    int rc = engine_begin(q->engine, op, tablets, n, deadline_after(wait_ns), error);
-    if (rc != 0) {
-        op_release(op);
-        return rc;
-    }
-    q->in_flight++;
-    return 0;
+    int rc = write_async(q, tablets, n, deadline_after(wait_ns), done, user, error);
+    if (rc == 0)
+        q->in_flight++;
+    else
+        engine_count_answer(q->engine, rc);
+    return rc;
 }

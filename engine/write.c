@@ -5,19 +5,23 @@
 void (*engine_step_seam)(void *ctx, enum engine_step step, uint32_t fragment);
 void *engine_step_ctx;
 
-/* ---- the lease ---- */
+/* ---- waiting ---- */
+
+bool engine_nap(int64_t *nap_ns, int64_t deadline)
+{
+    int64_t left = deadline - mono_ns();
+    if (left <= 0) return false;
+    *nap_ns = *nap_ns == 0 ? 200000 : *nap_ns < 5000000 ? *nap_ns * 2 : *nap_ns;
+    struct timespec t = {.tv_nsec = left < *nap_ns ? left : *nap_ns};
+    nanosleep(&t, NULL);
+    return true;
+}
 
 bool engine_wait_live(struct engine *e, int64_t deadline)
 {
-    int64_t nap_ns = 200000;
-    while (!lease_look(e->o.words, e->o.clock).live) {
-        int64_t left = deadline - mono_ns();
-        if (left <= 0) return false;
-        int64_t ns = left < nap_ns ? left : nap_ns;
-        struct timespec t = {.tv_nsec = ns};
-        nanosleep(&t, NULL);
-        if (nap_ns < 5000000) nap_ns *= 2;
-    }
+    int64_t nap_ns = 0;
+    while (!lease_look(e->o.words, e->o.clock).live)
+        if (!engine_nap(&nap_ns, deadline)) return false;
     return true;
 }
 
@@ -33,11 +37,6 @@ static bool still_live(void *ctx)
     return lease_check(k->e->o.words, k->e->o.clock, k->view);
 }
 
-static void count_one(_Atomic uint64_t *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
 int engine_reserve(struct engine *e, const struct reserve_want *w, struct op *op,
                    struct rf_error *error, struct wal_reservation *out)
 {
@@ -48,13 +47,11 @@ int engine_reserve(struct engine *e, const struct reserve_want *w, struct op *op
     case 0: return 0;
     case -ECANCELED: return -RFE_LEASE_FENCED_RETRY;
     case -ETIMEDOUT:
-        count_one(&e->totals.rejected);
         return engine_fail(error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
                            "lane %" PRIu32 ": no room in the log for %" PRIu64
                            " bytes within the wait: trim it, or give it more segments",
                            w->lane, w->payload_bytes);
     case -RFE_DISK_FULL:
-        count_one(&e->totals.rejected);
         return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE,
                            "lane %" PRIu32 ": the disk is full, no further segment could be made",
                            w->lane);
@@ -185,7 +182,6 @@ int engine_begin(struct engine *e, struct op *op, const struct rf_tablet *tablet
     struct scratch *scratch = scratch_acquire(&e->scratches);
     if (scratch == NULL)
         return engine_fail(error, -ENOMEM, RF_NONE, RF_NONE, RF_NONE, "out of memory");
-    op->start_ns = mono_ns();
     int rc;
     do {
         scratch_reset(scratch);
@@ -194,10 +190,8 @@ int engine_begin(struct engine *e, struct op *op, const struct rf_tablet *tablet
         if (rc != -RFE_LEASE_FENCED_RETRY) break;
     } while (engine_wait_live(e, deadline));
     scratch_release(&e->scratches, scratch);
-    if (rc == -RFE_LEASE_FENCED_RETRY) {
-        count_one(&e->totals.fenced);
+    if (rc == -RFE_LEASE_FENCED_RETRY)
         return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
-    }
     return rc;
 }
 
@@ -212,16 +206,16 @@ static int answer_text(struct rf_error *error, int rc)
     return rc == 0 ? 0 : engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
 }
 
-int engine_write(struct engine *e, const struct rf_tablet *tablets, uint32_t n,
-                 struct rf_error *error)
+static int write_and_wait(struct engine *e, const struct rf_tablet *tablets, uint32_t n,
+                          struct rf_error *error)
 {
-    int64_t deadline = deadline_after(e->o.write_wait_ns);
+    int64_t began = mono_ns(), deadline = deadline_after(e->o.write_wait_ns);
     for (;;) {
-        struct op *op = op_acquire(e);
-        if (op == NULL)
-            return engine_fail(error, -RFE_WRITE_REJECT, RF_NONE, RF_NONE, RF_NONE,
-                               "as many batches are under way as the log has slots");
-        int rc = engine_begin(e, op, tablets, n, deadline, error);
+        struct op *op;
+        int rc = op_acquire(e, deadline, error, &op);
+        if (rc != 0) return rc;
+        op->start_ns = began;
+        rc = engine_begin(e, op, tablets, n, deadline, error);
         if (rc != 0) {
             op_release(op);
             return rc;
@@ -233,4 +227,12 @@ int engine_write(struct engine *e, const struct rf_tablet *tablets, uint32_t n,
         if (rc == -RFE_LEASE_FENCED_RETRY && !engine_wait_live(e, deadline))
             return answer_text(error, rc);
     }
+}
+
+int engine_write(struct engine *e, const struct rf_tablet *tablets, uint32_t n,
+                 struct rf_error *error)
+{
+    int rc = write_and_wait(e, tablets, n, error);
+    engine_count_answer(e, rc);
+    return rc;
 }

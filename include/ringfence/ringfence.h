@@ -245,12 +245,14 @@ RF_API void rf_queue_close(struct rf_queue *queue);
 
 struct rf_completion {
     void *user;
-    int code; /* as rf_write returns */
+    int code; /* as rf_write returns; 536 and RF_CODE_SCHEMA_CHANGED: nothing was stored, write it
+                 again (rf_write does so by itself) */
 };
 
 /* Begins a batch: checks and copies it before it returns, so the caller's columns are free then,
  * and never waits for the device, but for tables and columns that it is the first to name (up to
- * write_wait_ms). Waits for room at most wait_ms (0: RF_CODE_WRITE_REJECT at once).
+ * write_wait_ms). Waits for room at most wait_ms (0: RF_CODE_WRITE_REJECT at once). As many batches
+ * as rf_options.lanes * 4,096 may be under way or uncollected, of all threads together.
  *
  * done, user  done(user, code) runs inside rf_completions(), on its caller's thread; may be NULL
  * Returns     0: a completion will come. Else an error of rf_write, and none will */
@@ -454,7 +456,7 @@ struct rf_stats {
     int64_t lease_left_ms; /* INT64_MAX: no end */
     bool fenced_now, latched;
     const char *backend;                /* "uring", "posix"; static */
-    struct rf_latency write;            /* from call to decision */
+    struct rf_latency write;            /* from call to decision, of what was acknowledged */
     struct rf_latency stage[RF_STAGES]; /* counts are 0 unless rf_options.stages */
     /* What opening found. */
     uint64_t replayed_batches, replayed_bytes, discarded_records, replay_ns, prepared_ns;
