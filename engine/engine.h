@@ -1,6 +1,7 @@
 /* The engine: tablets in, rows out, between the schema above and the log below.
  *
  *   tablet.c   what a tablet is, checked in full and looked up at one version of the schema
+ *   new_tags.c TAG columns that a batch itself will make
  *   order.c    rows by device, then time; runs of one device and partition
  *   apply.c    lease check, copy, link, fragment by fragment; rollback
  *   write.c    the write path as a whole, waits and retries; ops.c what is under way

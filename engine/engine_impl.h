@@ -153,6 +153,12 @@ struct tablet_group {
     uint64_t points;
 };
 
+/* TAG columns that a batch is about to make (new_tags.c). */
+struct new_tags {
+    struct new_tag *slot;
+    uint32_t slots, used;
+};
+
 /* A batch on its way from tablets to a record. All memory is the scratch's. */
 struct prepared {
     struct engine *engine;
@@ -165,6 +171,7 @@ struct prepared {
     struct tablet_device *devices;
     uint32_t device_count, device_room;
     uint64_t key_bytes; /* of all devices */
+    struct new_tags new_tags;
     struct batch_fragment *fragments;
     uint32_t fragment_count, fragment_room;
     struct batch_plan plan;
@@ -179,6 +186,10 @@ struct prepared {
  * size, not for applying: such columns have id 0, such tables are NULL. */
 RF_NODISCARD int tablets_check(struct prepared *p, const struct rf_tablet *tablets, uint32_t n,
                                struct engine_want **wants_out, uint32_t *want_count_out);
+/* The place in a device's key of a TAG column that the table does not have yet; existing: TAGs that
+ * it has. -ENOMEM. */
+RF_NODISCARD int new_tag_place(struct prepared *p, const char *table, const char *tag,
+                               uint32_t existing, uint32_t *place_out);
 /* Appends one TAG value to a key: length + 1 in two bytes (0: null), then the bytes. */
 static inline uint32_t key_put(uint8_t *key, const void *value, uint32_t bytes)
 {

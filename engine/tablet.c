@@ -183,7 +183,6 @@ static int check_shape(struct prepared *p, const struct rf_tablet *t, uint32_t t
 struct want_list {
     struct engine_column_want *columns; /* room for all of the tablet's */
     uint32_t count;
-    uint32_t tags;
 };
 
 static int want(struct prepared *p, const struct rf_tablet *t, uint32_t tablet, uint32_t index,
@@ -268,7 +267,8 @@ static int missing(struct prepared *p, struct tablet_group *g, uint32_t tablet, 
     uint32_t tags = 0;
     while (g->table != NULL && schema_tag(g->table, tags, p->version) != NULL)
         tags++;
-    tags += wants->tags++;
+    rc = new_tag_place(p, g->in->table, g->in->column[index].name, tags, &tags);
+    if (rc != 0) return rc;
     if (tags >= SCHEMA_TAGS_MAX)
         return engine_fail(p->error, -RFE_LIMIT, tablet, index, RF_NONE,
                            "tag \"%s\": a table has at most %d TAG columns",

@@ -96,6 +96,7 @@ static int check_and_create(struct prepared *p, const struct rf_tablet *tablets,
         p->view = look.view;
         p->version = view_version(look.view);
         p->rows = p->points = p->key_bytes = 0;
+        p->new_tags = (struct new_tags){.slots = 0};
         p->device_count = p->device_room = p->fragment_count = p->fragment_room = 0;
         struct engine_want *wants;
         uint32_t want_count;

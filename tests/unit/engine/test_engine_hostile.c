@@ -286,6 +286,41 @@ static void engine_write__name_of_the_other_model__refused(void **state)
     assert_int_equal(s.tables, 2);
 }
 
+/* Two tablets that each bring a TAG of their own: where a device lies depends on both. */
+static void engine_write__new_tags_of_two_tablets__refused_before_they_are_made(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(rf_close(f->e), 0);
+    tempdir_remove(f->dir);
+    tempdir_make(f->dir);
+    struct rf_options o;
+    rf_options_init(&o);
+    o.segment_bytes = 1 << 20;
+    o.memory_bytes = 8 << 20;
+    o.regions = 8;
+    o.sync = RF_SYNC_OFF;
+    assert_int_equal(rf_open(f->dir, &o, &f->e, &f->error), 0);
+    uint32_t made = 0, refused = 0;
+    for (uint32_t i = 0; i < 64; i++) {
+        char table[16], value[16];
+        snprintf(table, sizeof table, "t%u", i);
+        snprintf(value, sizeof value, "%u", i);
+        const uint32_t offsets[] = {0, (uint32_t)strlen(value)};
+        struct rf_column a = {.name = "a", .type = RF_STRING, .values = value, .offsets = offsets};
+        struct rf_column b = a;
+        b.name = "b";
+        struct rf_tablet t[2] = {one_row(table, &a, 1), one_row(table, &b, 1)};
+        int rc = rf_write_batch(f->e, t, 2, &f->error);
+        if (rc != 0) assert_int_equal(rc, -RF_CODE_SPANS_REGIONS);
+        made += rc == 0;
+        refused += rc != 0;
+        struct rf_stats s = {.size = sizeof s};
+        assert_int_equal(rf_stats(f->e, &s), 0);
+        assert_int_equal(s.tables, made);
+    }
+    assert_true(made > 0 && refused > 0);
+}
+
 /* ---- arrays ---- */
 
 /* Offsets that begin anywhere, values of null rows that are not there, one device in two tablets. */
@@ -356,6 +391,7 @@ int main(void)
         CASE(rf_table_create__type_beyond_a_byte__refused),
         CASE(engine_write__device_path__refused_or_taken),
         CASE(engine_write__name_of_the_other_model__refused),
+        CASE(engine_write__new_tags_of_two_tablets__refused_before_they_are_made),
         CASE(engine_write__odd_arrays__bit_for_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
