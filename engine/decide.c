@@ -86,11 +86,14 @@ static void void_batch(void *ctx, struct wal_image *image, uint32_t arena_at)
 static uint32_t attached(void *ctx, struct wal_image *image, uint64_t image_lsn)
 {
     (void)ctx;
-    if (image->owner == NULL) {
+    if (image->owner == NULL) { /* its first life: a fresh map */
         image->arena_bytes -= (uint32_t)align_up(sizeof(struct memtable_segment), RF_CACHE_LINE);
         image->owner = image->arena + image->arena_bytes;
+        memtable_attach_zeroed(image->owner, image->base, image_lsn, image->arena,
+                               image->arena_bytes);
+    } else {
+        memtable_attach(image->owner, image->base, image_lsn, image->arena, image->arena_bytes);
     }
-    memtable_attach(image->owner, image->base, image_lsn, image->arena, image->arena_bytes);
     return memtable_index_bytes(image->arena_bytes);
 }
 

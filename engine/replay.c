@@ -9,9 +9,12 @@ struct lane_replay {
     struct engine *e;
     struct wal_lane *lane;
     struct err_msg *msg;
+    struct err_msg why;        /* of what the records say; the verdict's msg goes before it */
     struct wal_image **images; /* of the live segments, rising */
     struct wal_live_segment *segments;
     uint32_t count;
+    struct wal_image *back_image; /* where batches are being taken back */
+    uint32_t back_at;
 };
 
 static struct wal_image *image_of(const struct lane_replay *r, uint64_t lsn)
@@ -22,7 +25,7 @@ static struct wal_image *image_of(const struct lane_replay *r, uint64_t lsn)
 
 static int wrong_catalog(struct lane_replay *r, uint64_t lsn, const char *what, uint64_t number)
 {
-    return err_set(r->msg, -RFE_WRONG_CATALOG,
+    return err_set(&r->why, -RFE_WRONG_CATALOG,
                    "the record at position %" PRIu64 " names %s %" PRIu64
                    ", which this catalog never had",
                    lsn, what, number);
@@ -42,11 +45,12 @@ static int check_columns(struct lane_replay *r, uint64_t lsn, const struct batch
                          const struct batch_group *g)
 {
     for (uint32_t i = 0; i < g->column_count; i++) {
-        struct batch_column c;
-        batch_read_column(v, g, i, &c);
-        const struct schema_column *sc = schema_column_by_id(r->e->o.schema, c.id);
-        if (sc == NULL) return wrong_catalog(r, lsn, "column", c.id);
-        if (sc->type != c.type) return wrong_catalog(r, lsn, "another type for column", c.id);
+        uint32_t id;
+        uint8_t type;
+        batch_read_column_type(v, g, i, &id, &type);
+        const struct schema_column *sc = schema_column_by_id(r->e->o.schema, id);
+        if (sc == NULL) return wrong_catalog(r, lsn, "column", id);
+        if (sc->type != type) return wrong_catalog(r, lsn, "another type for column", id);
     }
     return 0;
 }
@@ -69,7 +73,7 @@ static int link_fragment(struct lane_replay *r, const struct batch_view *v, stru
 
 static int arena_full(struct lane_replay *r, uint64_t lsn)
 {
-    return err_set(r->msg, -RFE_CORRUPT,
+    return err_set(&r->why, -RFE_CORRUPT,
                    "the record at position %" PRIu64 " does not fit its segment's arena", lsn);
 }
 
@@ -80,7 +84,7 @@ static int replay_data(struct lane_replay *r, const struct wal_record_head *h,
     struct err_msg why = {.code = 0};
     int rc = batch_check(payload, h->payload_bytes, &why);
     if (rc != 0)
-        return err_set(r->msg, rc, "lane %" PRIu32 ", record at position %" PRIu64 ": %s",
+        return err_set(&r->why, rc, "lane %" PRIu32 ", record at position %" PRIu64 ": %s",
                        r->lane != NULL ? image_of(r, h->lsn)->lane : 0, h->lsn, why.text);
     batch_open(&v, payload, h->payload_bytes);
     bool all_gone = true;
@@ -112,7 +116,8 @@ static int replay_delete(struct lane_replay *r, const struct wal_record_head *h,
     struct batch_delete d;
     struct err_msg why = {.code = 0};
     int rc = batch_decode_delete(payload, h->payload_bytes, &d, &why);
-    if (rc != 0) return err_set(r->msg, rc, "record at position %" PRIu64 ": %s", h->lsn, why.text);
+    if (rc != 0)
+        return err_set(&r->why, rc, "record at position %" PRIu64 ": %s", h->lsn, why.text);
     bool gone;
     rc = check_table(r, h->lsn, d.incarnation, &gone);
     if (rc != 0 || gone) return rc;
@@ -134,6 +139,28 @@ static int replay_record(void *ctx, const struct wal_record_head *h, const uint8
     if (rc != 0) return rc;
     r->e->replayed_batches++;
     r->e->replayed_bytes += h->payload_bytes;
+    return 0;
+}
+
+/* A batch that was linked, or dropped with its table, before the fence or the abort behind it was
+ * read. */
+static int take_back(void *ctx, const struct wal_record_head *h, const uint8_t *payload,
+                     uint64_t lsn)
+{
+    struct lane_replay *r = ctx;
+    struct wal_image *image = image_of(r, lsn);
+    (void)payload;
+    if (image != r->back_image) {
+        r->back_image = image;
+        r->back_at = memtable_index_bytes(image->arena_bytes);
+    }
+    uint32_t end = wal_lane_replay_arena(r->lane, image, 0);
+    if (memtable_seek(image->owner, &r->back_at, end, lsn))
+        memtable_void(image->owner, r->back_at);
+    else if (h->type == WAL_RECORD_DATA)
+        r->e->dropped_batches--;
+    r->e->replayed_batches--;
+    r->e->replayed_bytes -= h->payload_bytes;
     return 0;
 }
 
@@ -197,11 +224,13 @@ static int read_log(struct lane_replay *r, uint32_t lane, struct wal_append_poin
         .count = r->count,
         .read_only = e->o.read_only,
         .record = replay_record,
+        .take_back = take_back,
         .ctx = r,
     };
     memcpy(o.uuid, m->uuid, WAL_UUID_BYTES);
     struct wal_replay_result result;
     int rc = wal_replay(&o, r->msg, &result);
+    if (rc != 0 && rc == r->why.code) (void)err_set(r->msg, rc, "%s", r->why.text);
     e->discarded_records += result.verdict.discarded_records;
     if (result.verdict.kind != WAL_VERDICT_CLEAN) e->opened_clean = false;
     *point = (struct wal_append_point){.lsn = result.verdict.end_lsn, .salt = result.verdict.salt};

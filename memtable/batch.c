@@ -5,23 +5,6 @@
 
 #include <string.h>
 
-int batch_type_bytes(uint8_t type)
-{
-    switch (type) {
-    case 0: return 1;  /* BOOLEAN */
-    case 1: return 4;  /* INT32 */
-    case 2: return 8;  /* INT64 */
-    case 3: return 4;  /* FLOAT */
-    case 4: return 8;  /* DOUBLE */
-    case 5: return 0;  /* TEXT */
-    case 8: return 8;  /* TIMESTAMP */
-    case 9: return 4;  /* DATE */
-    case 10: return 0; /* BLOB */
-    case 11: return 0; /* STRING */
-    default: return -1;
-    }
-}
-
 static uint64_t null_bytes(uint32_t rows)
 {
     return (rows + 7u) / 8u;

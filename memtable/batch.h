@@ -108,7 +108,23 @@
 #define BATCH_BYTES_MAX        (UINT32_MAX - 63u)
 
 /* Bytes of one value: 1, 4, 8; 0 for TEXT, STRING, BLOB; -1 for no type at all. */
-int batch_type_bytes(uint8_t type);
+static inline int batch_type_bytes(uint8_t type)
+{
+    static const int8_t bytes[12] = {
+        [0] = 1,           /* BOOLEAN */
+        [1] = 4,           /* INT32 */
+        [2] = 8,           /* INT64 */
+        [3] = 4,           /* FLOAT */
+        [4] = 8,           /* DOUBLE */
+        [5] = 0,           /* TEXT */
+        [6] = -1,          /* of no value */
+        [7] = -1, [8] = 8, /* TIMESTAMP */
+        [9] = 4,           /* DATE */
+        [10] = 0,          /* BLOB */
+        [11] = 0,          /* STRING */
+    };
+    return type < sizeof bytes ? bytes[type] : -1;
+}
 
 /* ---- laying out: sizes first, then bytes ---- */
 
@@ -208,6 +224,9 @@ void batch_open(struct batch_view *view, const uint8_t *payload, uint32_t bytes)
 void batch_read_group(const struct batch_view *view, uint32_t group, struct batch_group *out);
 void batch_read_column(const struct batch_view *view, const struct batch_group *group,
                        uint32_t index, struct batch_column *out);
+/* What replay asks of a column, without the rest. */
+void batch_read_column_type(const struct batch_view *view, const struct batch_group *group,
+                            uint32_t index, uint32_t *id_out, uint8_t *type_out);
 /* The column with this id, looked for at hint first; false when the group has none. */
 bool batch_find_column(const struct batch_view *view, const struct batch_group *group, uint32_t id,
                        uint32_t hint, struct batch_column *out);

@@ -54,6 +54,16 @@ void batch_read_column(const struct batch_view *view, const struct batch_group *
     }
 }
 
+void batch_read_column_type(const struct batch_view *view, const struct batch_group *group,
+                            uint32_t index, uint32_t *id_out, uint8_t *type_out)
+{
+    DCHECK(index < group->column_count);
+    const uint8_t *entry =
+        view->payload + group->columns_off + (uint64_t)index * BATCH_COLUMN_BYTES;
+    *id_out = load_u32(entry + COLUMN_ID);
+    *type_out = entry[COLUMN_TYPE];
+}
+
 static uint32_t column_id(const struct batch_view *view, const struct batch_group *group,
                           uint32_t index)
 {

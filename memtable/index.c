@@ -45,8 +45,8 @@ uint32_t memtable_batch_bytes(uint32_t fragments)
     return bytes > UINT32_MAX ? 0 : (uint32_t)bytes;
 }
 
-void memtable_attach(struct memtable_segment *segment, uint8_t *image, uint64_t image_lsn,
-                     uint8_t *arena, uint32_t arena_bytes)
+void memtable_attach_zeroed(struct memtable_segment *segment, uint8_t *image, uint64_t image_lsn,
+                            uint8_t *arena, uint32_t arena_bytes)
 {
     CHECK((uintptr_t)arena % BATCH_ALIGN == 0);
     uint32_t index_bytes = memtable_index_bytes(arena_bytes);
@@ -56,9 +56,15 @@ void memtable_attach(struct memtable_segment *segment, uint8_t *image, uint64_t 
     segment->arena = arena;
     segment->arena_bytes = arena_bytes;
     segment->index_slots = index_bytes / (uint32_t)sizeof(slot_word);
-    /* Plain and relaxed: nobody else looks before the caller publishes the segment. */
-    memset(arena, 0, index_bytes);
+    /* Relaxed: nobody else looks before the caller publishes the segment. */
     atomic_store_explicit(&segment->deletes, 0, memory_order_relaxed);
+}
+
+void memtable_attach(struct memtable_segment *segment, uint8_t *image, uint64_t image_lsn,
+                     uint8_t *arena, uint32_t arena_bytes)
+{
+    memtable_attach_zeroed(segment, image, image_lsn, arena, arena_bytes);
+    memset(arena, 0, memtable_index_bytes(arena_bytes)); /* plain, for the same reason */
 }
 
 void memtable_begin(struct memtable_segment *segment, uint32_t at, uint64_t lsn)
@@ -67,7 +73,7 @@ void memtable_begin(struct memtable_segment *segment, uint32_t at, uint64_t lsn)
           (uint64_t)at + BATCH_ALIGN <= segment->arena_bytes);
     struct memtable_node *node = node_at(segment, at);
     node->lsn = lsn;
-    node->zero = 0;
+    node->links = 0;
     /* Relaxed: reachable only by the links to come, which release it. */
     atomic_store_explicit(&node->state, MEMTABLE_LIVE, memory_order_relaxed);
 }
@@ -131,6 +137,7 @@ void memtable_link(struct memtable_segment *segment, uint32_t at, uint32_t index
         .time_min = fragment->time_min,
         .time_max = fragment->time_max,
     };
+    node_at(segment, at)->links = index + 1;
     push_extent(segment, device, off);
 }
 
@@ -138,6 +145,7 @@ void memtable_link_delete(struct memtable_segment *segment, uint32_t at, uint32_
                           uint32_t payload_bytes)
 {
     uint32_t off = entry_off(segment, at, 0);
+    node_at(segment, at)->links = 1;
     struct memtable_deletion *deletion = deletion_at(segment, off);
     struct batch_delete delete_;
     batch_open_delete(segment->image + payload_off, &delete_);
@@ -169,6 +177,13 @@ bool memtable_is_void(const struct memtable_segment *segment, uint32_t at)
     /* Relaxed: the decider acquired the publish that the writer's store came before. */
     return atomic_load_explicit(&node_at(segment, at)->state, memory_order_relaxed) ==
            MEMTABLE_VOID;
+}
+
+bool memtable_seek(const struct memtable_segment *segment, uint32_t *at, uint32_t end, uint64_t lsn)
+{
+    while (*at < end && node_at(segment, *at)->lsn < lsn)
+        *at += memtable_batch_bytes(node_at(segment, *at)->links);
+    return *at < end && node_at(segment, *at)->lsn == lsn;
 }
 
 uint32_t memtable_newest(const struct memtable_segment *segment, uint32_t device)

@@ -73,6 +73,9 @@ uint32_t memtable_batch_bytes(uint32_t fragments);
 /* Begins a life: clears the index (not the rest). arena: 64-aligned. */
 void memtable_attach(struct memtable_segment *segment, uint8_t *image, uint64_t image_lsn,
                      uint8_t *arena, uint32_t arena_bytes);
+/* The same for an arena of zeros, which is not touched: a fresh map costs nothing before its use. */
+void memtable_attach_zeroed(struct memtable_segment *segment, uint8_t *image, uint64_t image_lsn,
+                            uint8_t *arena, uint32_t arena_bytes);
 
 enum memtable_state { MEMTABLE_LIVE = 0, MEMTABLE_VOID = 1 };
 
@@ -91,6 +94,11 @@ void memtable_link_delete(struct memtable_segment *segment, uint32_t at, uint32_
 /* Rollback, abort and fence: one store. After memtable_begin, before V passes the batch. */
 void memtable_void(struct memtable_segment *segment, uint32_t at);
 bool memtable_is_void(const struct memtable_segment *segment, uint32_t at);
+/* For replay, whose batches stand one directly behind another by rising LSN, every fragment linked in
+ * order: moves *at, where one of them stands, up to the first at or above lsn, or to end. True: it
+ * is the one at lsn. */
+bool memtable_seek(const struct memtable_segment *segment, uint32_t *at, uint32_t end,
+                   uint64_t lsn);
 
 /* ---- reading one device ---- */
 

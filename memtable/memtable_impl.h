@@ -15,7 +15,7 @@
 struct memtable_node {
     uint64_t lsn;
     _Atomic uint32_t state; /* enum memtable_state. W: its writer, the lane. R: any */
-    uint32_t zero;
+    uint32_t links;         /* extents, or the deletion. W: its writer. R: memtable_seek alone */
 };
 
 /* Of two extents of one batch the one at the higher offset is newer. */

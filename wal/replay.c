@@ -2,6 +2,7 @@
 #include "wal/replay.h"
 
 #include "base/alloc.h"
+#include "wal/replay_queue.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -58,10 +59,12 @@ struct reading {
     struct io_queue *queue;
     struct chunk chunk[READS_IN_FLIGHT];
     bool busy[READS_IN_FLIGHT];
-    uint8_t *done;     /* one a chunk */
-    uint64_t chunks;   /* of all segments */
-    uint64_t next;     /* chunk to be asked for */
-    uint64_t complete; /* all below are read */
+    uint8_t *done;              /* one a chunk */
+    uint64_t chunks;            /* of all segments */
+    uint64_t next;              /* chunk to be asked for */
+    uint64_t complete;          /* all below are read */
+    struct replay_queue *early; /* records handed out before the verdict; NULL: none are */
+    int failure;                /* of a read while waiting for early's room */
 };
 
 static uint32_t chunk_bytes(const struct wal_replay_options *o)
@@ -145,10 +148,21 @@ static int need(void *ctx, uint32_t index, uint64_t bytes)
     struct reading *r = ctx;
     uint64_t size = chunk_bytes(r->o);
     uint64_t wanted = index * (r->o->segment_bytes / size) + (bytes + size - 1) / size;
-    int rc = 0;
+    int rc = r->failure;
     while (r->complete < wanted && rc == 0)
         rc = pump(r);
     return rc;
+}
+
+/* The verdict has found a record: it is applied while the next ones are judged. Where applying is
+ * slower, reading goes on meanwhile. */
+static void hand_out_early(void *ctx, const struct wal_record_head *h, const uint8_t *payload)
+{
+    struct reading *r = ctx;
+    if (!wal_record_is_batch(h->type)) return;
+    while (replay_queue_full(r->early) && r->complete < r->chunks && r->failure == 0)
+        r->failure = pump(r);
+    replay_queue_push(r->early, h, payload);
 }
 
 static int reading_begin(struct reading *r)
@@ -186,24 +200,65 @@ static int read_head(const struct wal_replay_options *o, uint32_t index, struct 
     return wal_segment_head_read(s->file, &id, path, msg, &s->head, &s->weak_copy);
 }
 
-static int hand_out(const struct wal_replay_options *o, const struct wal_verdict_input *in,
-                    struct wal_replay_result *result)
+/* Whether a batch is given to the caller now: in the one case what counts, in the other what does
+ * not and was handed out early. */
+static int give(const struct wal_replay_options *o, const struct wal_record_head *h,
+                const uint8_t *payload, struct wal_replay_result *result)
 {
+    bool is_void = wal_void_has(&result->verdict.void_set, h->lsn);
+    if (is_void) result->voided++;
+    int rc = 0;
+    if (o->take_back != NULL) {
+        if (is_void) rc = o->take_back(o->ctx, h, payload, h->lsn);
+        if (is_void && rc == 0) result->applied--;
+    } else if (!is_void) {
+        if (o->record != NULL) rc = o->record(o->ctx, h, payload, h->lsn);
+        if (rc == 0) result->applied++;
+    }
+    return rc;
+}
+
+static int walk_again(const struct wal_replay_options *o, const struct wal_verdict_input *in,
+                      struct wal_replay_result *result)
+{
+    const struct wal_void_set *void_set = &result->verdict.void_set;
+    bool none_void = void_set->range_count == 0 && void_set->lsn_count == 0;
+    if (o->take_back != NULL && none_void) return 0;
     struct wal_cursor c;
     struct wal_record_head h;
     const uint8_t *payload = NULL;
     wal_cursor_init_judged(&c, in, &result->verdict);
     while (wal_cursor_next(&c, &h, &payload) == WAL_STEP_RECORD) {
-        if (!wal_record_is_batch(h.type)) continue;
-        if (wal_void_has(&result->verdict.void_set, h.lsn)) {
-            result->voided++;
-            continue;
-        }
-        int rc = o->record != NULL ? o->record(o->ctx, &h, payload, h.lsn) : 0;
+        int rc = wal_record_is_batch(h.type) ? give(o, &h, payload, result) : 0;
         if (rc != 0) return rc;
-        result->applied++;
     }
     return 0;
+}
+
+static int judge_views(const struct wal_replay_options *o, struct reading *r,
+                       const struct wal_verdict_segment *views, struct wal_replay_result *result)
+{
+    struct wal_verdict_input in = {.lane = o->lane,
+                                   .segment_bytes = o->segment_bytes,
+                                   .block_bytes = o->block_bytes,
+                                   .head_number = o->head_number,
+                                   .segments = views,
+                                   .count = o->count,
+                                   .need = need,
+                                   .ctx = r};
+    if (o->take_back != NULL) {
+        int rc = replay_queue_begin(o->record, o->ctx, &r->early);
+        if (rc != 0) return rc;
+        in.record = hand_out_early;
+    }
+    int rc = wal_verdict_judge(&in, r->msg, &result->verdict);
+    if (rc == 0) rc = need(r, o->count - 1, o->segment_bytes); /* the images are asked for whole */
+    result->bytes_read = r->complete * chunk_bytes(o);
+    if (r->early != NULL) {
+        int early = replay_queue_end(r->early, &result->applied);
+        if (rc == 0) rc = early;
+    }
+    return rc == 0 ? walk_again(o, &in, result) : rc;
 }
 
 static int judge(const struct wal_replay_options *o, struct reading *r,
@@ -215,18 +270,7 @@ static int judge(const struct wal_replay_options *o, struct reading *r,
         views[i].head = o->segments[i].head;
         views[i].image = o->segments[i].image;
     }
-    const struct wal_verdict_input in = {.lane = o->lane,
-                                         .segment_bytes = o->segment_bytes,
-                                         .block_bytes = o->block_bytes,
-                                         .head_number = o->head_number,
-                                         .segments = views,
-                                         .count = o->count,
-                                         .need = need,
-                                         .ctx = r};
-    int rc = wal_verdict_judge(&in, r->msg, &result->verdict);
-    if (rc == 0) rc = need(r, o->count - 1, o->segment_bytes); /* the images are asked for whole */
-    result->bytes_read = r->complete * chunk_bytes(o);
-    if (rc == 0) rc = hand_out(o, &in, result);
+    int rc = judge_views(o, r, views, result);
     mem_free(views);
     return rc;
 }

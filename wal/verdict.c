@@ -373,6 +373,7 @@ static int note_record(const struct wal_verdict_input *in, const struct wal_reco
     v->records++;
     if (h->mark > v->mark_lsn) v->mark_lsn = h->mark;
     int rc = wal_void_add(&v->void_set, h, payload);
+    if (rc == 0 && in->record != NULL) in->record(in->ctx, h, payload);
     if (rc != -RFE_CORRUPT) return rc;
     return corrupt(v, in, lsn_segment(h->lsn, in->segment_bytes),
                    lsn_offset(h->lsn, in->segment_bytes), msg,

@@ -49,6 +49,9 @@ struct wal_verdict_input {
      * at, in rising order, so that judging goes on while images are still being read; non-zero ends
      * the judging and is returned. */
     int (*need)(void *ctx, uint32_t index, uint64_t bytes);
+    /* NULL, or called for each record of the log in order, as soon as it is known to be one: what
+     * voids it, or damage behind it, may still come. */
+    void (*record)(void *ctx, const struct wal_record_head *h, const uint8_t *payload);
     void *ctx;
 };
 

@@ -149,6 +149,35 @@ static void memtable_time_max__void_and_live__of_the_live(void **state)
     mem_free(arena);
 }
 
+static void memtable_seek__batches_of_all_sizes__each_is_found(void **state)
+{
+    (void)state;
+    const uint32_t arena_bytes = 256 << 10;
+    uint8_t *arena = mem_alloc_aligned(64, arena_bytes);
+    uint8_t image[64];
+    struct memtable_segment segment;
+    fill_segment(&segment, image, arena, arena_bytes, 0);
+    uint32_t first = memtable_index_bytes(arena_bytes), at[40], end = first;
+    for (uint32_t i = 0; i < 40; i++) { /* at lsn 10, 20, ...; of 1 to 40 fragments */
+        const struct batch_fragment fragment = {.rows = 1};
+        at[i] = end;
+        memtable_begin(&segment, end, 10 * (i + 1));
+        for (uint32_t k = 0; k <= i; k++)
+            memtable_link(&segment, end, k, 0, &fragment, k);
+        end += memtable_batch_bytes(i + 1);
+    }
+    uint32_t place = first;
+    for (uint32_t i = 0; i < 40; i += 3) { /* going on from one to the next */
+        assert_true(memtable_seek(&segment, &place, end, 10 * (i + 1)));
+        assert_int_equal(place, at[i]);
+        assert_false(memtable_seek(&segment, &place, end, 10 * (i + 1) + 1));
+        assert_int_equal(place, i + 1 < 40 ? at[i + 1] : end);
+    }
+    assert_false(memtable_seek(&segment, &place, end, 500));
+    assert_int_equal(place, end);
+    mem_free(arena);
+}
+
 /* ---- writers beside readers ----
  *
  * Writers take numbers; number i is a batch of one row at time i for each of DEVICES devices, or,
@@ -371,6 +400,7 @@ int main(void)
         cmocka_unit_test(memtable_link__arena_full_of_devices__all_reachable),
         cmocka_unit_test(memtable_link__any_device_numbers__all_reachable),
         cmocka_unit_test(memtable_time_max__void_and_live__of_the_live),
+        cmocka_unit_test(memtable_seek__batches_of_all_sizes__each_is_found),
         cmocka_unit_test(memtable_scan__beside_writers__whole_batches_below_v),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -164,6 +166,161 @@ static void wal_replay__callback_fails__ends_it(void **state)
     wal_replay_result_deinit(&r);
     builder_lane_close(&l);
     builder_deinit(&b);
+    remove_folder(&f);
+}
+
+/* ---- handed out before the verdict ---- */
+
+enum { MANY = 24000 }; /* more than the queue between the two threads holds */
+
+struct handed {
+    uint64_t *lsns;
+    uint32_t count;
+    uint32_t fail_at; /* the call of keep that answers -ECANCELED; 0: none */
+    uint64_t *back;
+    uint32_t back_count;
+    struct timespec nap; /* of each 1000th call */
+};
+static int keep(void *ctx, const struct wal_record_head *h, const uint8_t *payload, uint64_t lsn)
+{
+    struct handed *s = ctx;
+    if (h->lsn != lsn || h->payload_bytes != 6 || memcmp(payload, "tuple", 6) != 0) return -EBADMSG;
+    if (s->count > 0 && s->lsns[s->count - 1] >= lsn) return -EBADMSG;
+    if (s->count + 1 == s->fail_at) return -ECANCELED;
+    s->lsns[s->count++] = lsn;
+    if (s->count % 1000 == 0) nanosleep(&s->nap, NULL);
+    return 0;
+}
+static int give_back(void *ctx, const struct wal_record_head *h, const uint8_t *payload,
+                     uint64_t lsn)
+{
+    struct handed *s = ctx;
+    (void)payload;
+    if (h->lsn != lsn) return -EBADMSG;
+    s->back[s->back_count++] = lsn;
+    return 0;
+}
+
+/* Many batches over some segments, a few of them fenced or aborted later. */
+static struct log_builder long_log(uint64_t seed)
+{
+    struct log_builder b;
+    uint64_t recent[64], random = seed;
+    builder_init(&b, SEGMENT, BLOCK, 7, 6, seed, true);
+    for (uint32_t i = 0; i < MANY; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        uint32_t dice = (uint32_t)(random >> 33);
+        recent[i % 64] = builder_data(&b, "tuple");
+        if (i >= 64 && dice % 500 == 0) builder_fence(&b, recent[(i + 1 + dice / 500 % 64) % 64]);
+        if (i >= 64 && dice % 500 == 1) builder_abort(&b, &recent[dice / 500 % 64], 1);
+        if (dice % 50 == 2) builder_group(&b);
+    }
+    builder_group(&b);
+    return b;
+}
+
+static int replay_into(const struct log_builder *b, struct io_env *env, bool early,
+                       struct handed *s, struct wal_replay_result *r)
+{
+    struct builder_lane l;
+    struct err_msg msg = {0};
+    builder_lane_open(&l, b, env);
+    struct wal_replay_options o = builder_replay(b, &l);
+    o.record = keep;
+    o.take_back = early ? give_back : NULL;
+    o.ctx = s;
+    int rc = wal_replay(&o, &msg, r);
+    builder_lane_close(&l);
+    return rc;
+}
+
+static void handed_init(struct handed *s)
+{
+    memset(s, 0, sizeof *s);
+    s->lsns = mem_zalloc_array(MANY, sizeof *s->lsns);
+    s->back = mem_zalloc_array(MANY, sizeof *s->back);
+    assert_true(s->lsns != NULL && s->back != NULL);
+}
+static void handed_deinit(struct handed *s)
+{
+    mem_free(s->lsns);
+    mem_free(s->back);
+}
+
+/* What was handed out early, without what was taken back, is what is handed out late. */
+static void compare_early(const struct log_builder *b, struct io_env *env, long nap_ns)
+{
+    struct handed late, early;
+    struct wal_replay_result r, s;
+    handed_init(&late);
+    handed_init(&early);
+    early.nap.tv_nsec = nap_ns;
+    assert_int_equal(replay_into(b, env, false, &late, &r), 0);
+    assert_int_equal(replay_into(b, env, true, &early, &s), 0);
+    assert_int_equal(early.count, MANY);
+    assert_true(early.back_count > 0);
+    assert_int_equal(early.back_count, r.voided);
+    assert_int_equal(s.voided, r.voided);
+    assert_int_equal(s.applied, r.applied);
+    assert_int_equal(late.count, r.applied);
+    uint32_t back = 0, kept = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        if (back < early.back_count && early.back[back] == early.lsns[i])
+            back++;
+        else
+            assert_int_equal(early.lsns[i], late.lsns[kept++]);
+    }
+    assert_int_equal(back, early.back_count);
+    assert_int_equal(kept, late.count);
+    wal_replay_result_deinit(&r);
+    wal_replay_result_deinit(&s);
+    handed_deinit(&late);
+    handed_deinit(&early);
+}
+
+static void wal_replay__handed_out_early__what_is_left_counts(void **state)
+{
+    (void)state;
+    const char *given = getenv("RF_SEED");
+    uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    printf("RF_SEED=%llu\n", (unsigned long long)seed);
+    struct folder f = make_folder();
+    struct log_builder b = long_log(seed);
+    builder_write_files(&b, f.env);
+    compare_early(&b, f.env, 0);
+    compare_early(&b, f.env, 2000000); /* applying is slower than reading */
+    builder_deinit(&b);
+    remove_folder(&f);
+}
+
+static void wal_replay__early_callback_fails__damage_behind_it_comes_first(void **state)
+{
+    (void)state;
+    struct folder f = make_folder();
+    struct log_builder b = long_log(7);
+    struct handed s;
+    struct wal_replay_result r;
+    handed_init(&s);
+    builder_write_files(&b, f.env);
+    s.fail_at = 1500;
+    assert_int_equal(replay_into(&b, f.env, true, &s, &r), -ECANCELED);
+    assert_int_equal(s.count, 1499); /* and nothing behind it */
+    assert_int_equal(r.applied, 1499);
+    assert_int_equal(s.back_count, 0);
+    wal_replay_result_deinit(&r);
+
+    struct folder damaged = make_folder();
+    for (uint32_t i = 0; i < 32; i++) /* some records of the next segment */
+        builder_at(&b, s.lsns[1400] + SEGMENT)[64 * i] ^= 1;
+    builder_write_files(&b, damaged.env);
+    s.count = 0;
+    assert_int_equal(replay_into(&b, damaged.env, true, &s, &r), -RFE_CORRUPT);
+    assert_int_equal(s.count, 1499);
+    assert_int_equal(s.back_count, 0);
+    wal_replay_result_deinit(&r);
+    handed_deinit(&s);
+    builder_deinit(&b);
+    remove_folder(&damaged);
     remove_folder(&f);
 }
 
@@ -450,6 +607,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wal_replay__three_segments__come_back_in_order),
         cmocka_unit_test(wal_replay__callback_fails__ends_it),
+        cmocka_unit_test(wal_replay__handed_out_early__what_is_left_counts),
+        cmocka_unit_test(wal_replay__early_callback_fails__damage_behind_it_comes_first),
         cmocka_unit_test(wal_replay__headers__one_copy_is_enough),
         cmocka_unit_test(wal_replay__file_cut_or_grown__is_refused),
         cmocka_unit_test(wal_replay__segment_missing__is_refused),
