@@ -312,6 +312,8 @@ static int open_engine(struct rf_engine *h, struct err_msg *msg)
         .log_bytes_max = opt->log_bytes_max,
         .write_wait_ns = opt->write_wait_ms * 1000000,
         .durable_wait_ns = opt->durable_wait_ms * 1000000,
+        .trace = opt->trace,
+        .trace_ctx = opt->trace_ctx,
         .hooks = {.ctx = h, .create = create_missing, .version = newest_version},
     };
     struct engine *engine;

@@ -115,17 +115,15 @@ int tablets_apply(struct prepared *p, const struct wal_reservation *r)
 {
     struct engine *e = p->engine;
     struct memtable_segment *segment = r->image->owner;
-    bool timed = e->stage_hist != NULL;
-    int64_t lease_ns = 0, began = timed ? mono_ns() : 0;
     uint32_t payload_off = (uint32_t)(r->payload - r->image->base);
     memtable_begin(segment, r->arena_at, r->lsn);
     encode_frame(p, r->payload);
     for (uint32_t i = 0; i < p->fragment_count; i++) {
         const struct batch_fragment *f = &p->fragments[i];
         engine_step(STEP_FRAGMENT, i);
-        int64_t before = timed ? mono_ns() : 0;
+        if (RF_UNLIKELY(p->op->times != NULL)) stage_end_timed(p, STAGE_COPY);
         bool live = lease_check(e->o.words, e->o.clock, p->view);
-        if (timed) lease_ns += mono_ns() - before;
+        STAGE_END(p, STAGE_LEASE, lease);
         if (RF_UNLIKELY(!live)) {
             memtable_void(segment, r->arena_at);
             return -RFE_LEASE_FENCED_RETRY;
@@ -133,9 +131,6 @@ int tablets_apply(struct prepared *p, const struct wal_reservation *r)
         copy_fragment(r->payload, &p->groups[f->group], &p->plan.groups[f->group], f);
         memtable_link(segment, r->arena_at, i, payload_off, f, p->devices[f->device].number);
     }
-    if (timed) {
-        p->stage_ns[STAGE_LEASE] = lease_ns;
-        p->stage_ns[STAGE_COPY] = mono_ns() - began - lease_ns;
-    }
+    STAGE_END(p, STAGE_COPY, copy);
     return 0;
 }

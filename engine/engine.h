@@ -76,6 +76,8 @@ struct engine_options {
     int64_t write_wait_ns;
     int64_t durable_wait_ns;
     struct engine_hooks hooks;
+    void (*trace)(void *ctx, const struct rf_trace *trace); /* with stages; NULL: none */
+    void *trace_ctx;
 };
 
 /* Replays the lanes and starts them. Errors of wal/replay.h; -RFE_WRONG_CATALOG. */

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/hist.h"
 #include "base/lock.h"
+#include "base/probe.h"
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/pins.h"
@@ -39,6 +40,7 @@ enum stage {
     STAGE_VISIBLE,
     STAGE_WAKE,
 };
+_Static_assert(STAGE_WAKE + 1 == RF_STAGES, "one list of stages");
 
 struct engine_queue;
 
@@ -65,6 +67,15 @@ static inline void engine_step(enum engine_step step, uint32_t fragment)
     if (RF_UNLIKELY(engine_step_seam != NULL)) engine_step_seam(engine_step_ctx, step, fragment);
 }
 
+/* A batch's way in time (stages.c). W: its writer, but for done_ns. */
+struct op_times {
+    int64_t stage_ns[RF_STAGES]; /* durations */
+    int64_t copied_ns;           /* when its bytes and links were complete */
+    int64_t published_ns;        /* when the writer came back from publishing; 0: not timed */
+    int64_t done_ns;             /* when it was answered. W: who decides, before the answer */
+    uint32_t lane;
+};
+
 /* A batch under way: made before it is reserved, given back when it is answered. */
 enum op_state { OP_WAITING, OP_DONE, OP_ABANDONED };
 struct op {
@@ -78,7 +89,7 @@ struct op {
     int code;
     uint64_t rows, points, bytes;
     int64_t start_ns;
-    int64_t publish_ns;
+    struct op_times *times; /* NULL: stages are off */
 };
 
 struct engine_totals {
@@ -99,11 +110,12 @@ struct engine {
     struct scratch_pool scratches;
     struct spin ops_lock;
     struct op *ops_free;
-    struct op *ops_all; /* one block */
+    struct op *ops_all;         /* one block */
+    struct op_times *times_all; /* with stages: one an op */
     struct engine_totals totals;
     struct spin hist_lock;
     struct hist write_hist;
-    struct hist *stage_hist; /* RF_STAGES, or NULL: off */
+    struct hist *stage_hist; /* RF_STAGES, under hist_lock; NULL: off */
     uint64_t replayed_batches, replayed_bytes, discarded_records, replay_ns;
     uint64_t dropped_batches; /* of tables that are gone */
     bool opened_clean;
@@ -178,7 +190,8 @@ struct prepared {
     uint64_t payload_bytes;
     uint32_t region;
     uint64_t rows, points;
-    int64_t stage_ns[STAGE_WAKE + 1]; /* durations; with stages only */
+    struct op *op;
+    int64_t mark_ns; /* stages: end of the last one */
 };
 
 /* Checks the tablets in full and looks them up at p->version. What is missing and may be created is
@@ -197,6 +210,20 @@ static inline uint32_t key_put(uint8_t *key, const void *value, uint32_t bytes)
     if (bytes != 0) memcpy(key + 2, value, bytes);
     return 2 + bytes;
 }
+
+/* ---- stages (stages.c) ---- */
+
+/* Before the first stage of each try; op->start_ns is set. */
+void stages_begin(struct prepared *p);
+void stage_end_timed(struct prepared *p, enum stage stage);
+/* The answer is with the caller, whose thread this is: counts the stages, and tells the trace. */
+void stages_collected(struct op *op);
+/* The stage of a writer's thread ends here and the next one begins. */
+#define STAGE_END(p, stage, probe)                                              \
+    do {                                                                        \
+        RF_PROBE1(probe, (p)->op);                                              \
+        if (RF_UNLIKELY((p)->op->times != NULL)) stage_end_timed((p), (stage)); \
+    } while (0)
 
 /* ---- order (order.c) ---- */
 

@@ -12,9 +12,14 @@ int ops_create(struct engine *e)
     size_t n = (size_t)e->lanes * WAL_LANE_SLOTS;
     e->ops_all = mem_zalloc_array(n, sizeof *e->ops_all);
     if (e->ops_all == NULL) return -ENOMEM;
+    if (e->o.stages) {
+        e->times_all = mem_zalloc_array(n, sizeof *e->times_all);
+        if (e->times_all == NULL) return -ENOMEM;
+    }
     for (size_t i = 0; i < n; i++) {
         struct op *op = &e->ops_all[i];
         op->engine = e;
+        op->times = e->times_all != NULL ? &e->times_all[i] : NULL;
         op->ticket.done = op_done;
         op->next = e->ops_free;
         e->ops_free = op;
@@ -25,6 +30,7 @@ int ops_create(struct engine *e)
 void ops_destroy(struct engine *e)
 {
     mem_free(e->ops_all);
+    mem_free(e->times_all);
 }
 
 static struct op *take_free(struct engine *e)
@@ -46,7 +52,7 @@ int op_acquire(struct engine *e, int64_t deadline, struct rf_error *error, struc
                                "queues, as the log has slots");
     op->next = NULL;
     op->queue = NULL;
-    op->publish_ns = 0;
+    if (op->times != NULL) op->times->published_ns = 0; /* a delete's stages are not timed */
     atomic_store_explicit(&op->state, OP_WAITING, memory_order_relaxed);
     *op_out = op;
     return 0;
@@ -66,19 +72,6 @@ void op_release(struct op *op)
 static void add(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
-static void count_stages(struct engine *e, const struct op *op)
-{
-    const struct wal_ticket *t = &op->ticket;
-    if (e->stage_hist == NULL || t->decided_mono_ns == 0 || op->publish_ns == 0) return;
-    int64_t submit = t->submit_mono_ns > op->publish_ns ? t->submit_mono_ns : op->publish_ns;
-    int64_t durable = t->durable_mono_ns > submit ? t->durable_mono_ns : submit;
-    int64_t decided = t->decided_mono_ns > durable ? t->decided_mono_ns : durable;
-    hist_add(&e->stage_hist[STAGE_QUEUE], (uint64_t)(submit - op->publish_ns));
-    hist_add(&e->stage_hist[STAGE_DEVICE], (uint64_t)(durable - submit));
-    hist_add(&e->stage_hist[STAGE_DECIDE], (uint64_t)(decided - durable));
-    hist_add(&e->stage_hist[STAGE_VISIBLE], (uint64_t)(mono_ns() - decided));
 }
 
 void engine_count_answer(struct engine *e, int code)
@@ -101,7 +94,6 @@ static void count(struct engine *e, const struct op *op)
     int64_t took = mono_ns() - op->start_ns;
     spin_acquire(&e->hist_lock);
     hist_add(&e->write_hist, took > 0 ? (uint64_t)took : 0);
-    count_stages(e, op);
     spin_release(&e->hist_lock);
 }
 
@@ -112,6 +104,8 @@ void op_done(struct wal_ticket *ticket)
     struct op *op = (struct op *)ticket;
     op->code = ticket->code;
     count(op->engine, op);
+    RF_PROBE3(visible, op, ticket->lsn, op->code);
+    if (op->times != NULL) op->times->done_ns = mono_ns();
     if (op->queue != NULL) {
         engine_count_answer(op->engine, op->code);
         engine_queue_push(op->queue, op);
@@ -141,6 +135,8 @@ int op_wait(struct op *op)
         (void)futex_wait(&op->state, OP_WAITING, left);
     }
     int code = op->code;
+    RF_PROBE1(wake, op);
+    stages_collected(op);
     op_release(op);
     return code;
 }
@@ -231,6 +227,8 @@ int engine_completions(struct engine_queue *q, struct rf_completion *out, uint32
         }
         struct rf_completion c = {.user = op->user, .code = op->code};
         void (*done)(void *user, int code) = op->done;
+        RF_PROBE1(wake, op);
+        stages_collected(op);
         op_release(op);
         q->in_flight--;
         if (out != NULL) out[n] = c;

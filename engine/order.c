@@ -320,23 +320,17 @@ static int check_region(struct prepared *p)
 
 int tablets_order(struct prepared *p)
 {
-    int64_t began = p->engine->stage_hist != NULL ? mono_ns() : 0;
     for (uint32_t i = 0; i < p->group_count; i++) {
         int rc = find_devices(p, i);
         if (rc == 0) rc = order_rows(p, i);
         if (rc != 0) return rc;
     }
-    int64_t ordered = p->engine->stage_hist != NULL ? mono_ns() : 0;
+    STAGE_END(p, STAGE_ORDER, order);
     for (uint32_t i = 0; i < p->group_count; i++) {
         int rc = split(p, i);
         if (rc != 0) return rc;
     }
-    int rc = check_region(p);
-    if (p->engine->stage_hist != NULL) {
-        p->stage_ns[STAGE_ORDER] = ordered - began;
-        p->stage_ns[STAGE_SPLIT] = mono_ns() - ordered;
-    }
-    return rc;
+    return check_region(p);
 }
 
 int tablets_plan(struct prepared *p)

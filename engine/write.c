@@ -110,21 +110,10 @@ static int check_and_create(struct prepared *p, const struct rf_tablet *tablets,
     }
 }
 
-static void record_stages(struct engine *e, const struct prepared *p)
-{
-    if (e->stage_hist == NULL) return;
-    spin_acquire(&e->hist_lock);
-    for (int i = 0; i <= STAGE_PUBLISH; i++)
-        hist_add(&e->stage_hist[i], p->stage_ns[i] > 0 ? (uint64_t)p->stage_ns[i] : 0);
-    spin_release(&e->hist_lock);
-}
-
 /* Reserve, apply, publish. */
 static int append(struct prepared *p, struct op *op, int64_t deadline)
 {
     struct engine *e = p->engine;
-    bool timed = e->stage_hist != NULL;
-    int64_t t0 = timed ? mono_ns() : 0;
     struct reserve_want want = {
         .lane = e->o.dir->manifest.region_lane[p->region],
         .payload_bytes = p->payload_bytes,
@@ -137,7 +126,7 @@ static int append(struct prepared *p, struct op *op, int64_t deadline)
     int rc = engine_reserve(e, &want, op, p->error, &r);
     if (rc != 0) return rc;
     engine_step(STEP_FRAME, 0);
-    if (timed) p->stage_ns[STAGE_RESERVE] = mono_ns() - t0;
+    STAGE_END(p, STAGE_RESERVE, reserve);
     op->rows = p->rows;
     op->points = p->points;
     op->bytes = p->payload_bytes;
@@ -147,27 +136,30 @@ static int append(struct prepared *p, struct op *op, int64_t deadline)
         return rc;
     }
     engine_step(STEP_PUBLISH, 0);
-    int64_t t1 = timed ? mono_ns() : 0;
-    op->publish_ns = t1;
+    struct op_times *times = op->times;
+    if (times != NULL) {
+        times->copied_ns = p->mark_ns;
+        times->lane = want.lane;
+        times->published_ns = p->mark_ns;
+    }
     wal_publish(e->lane[want.lane], &r, WAL_RECORD_DATA);
-    /* From here on the op may be answered and reused: p alone is ours. Checksum and publishing are
-     * one call of the lane's, told together. */
-    if (timed) p->stage_ns[STAGE_CHECKSUM] = mono_ns() - t1;
-    record_stages(e, p);
+    /* It may be answered by now, but it is collected, and used again, by this thread alone: later. */
+    RF_PROBE1(publish, op);
+    if (times != NULL) times->published_ns = mono_ns();
     return 0;
 }
 
 static int try_once(struct prepared *p, struct op *op, const struct rf_tablet *tablets, uint32_t n,
                     int64_t deadline)
 {
-    bool timed = p->engine->stage_hist != NULL;
-    int64_t began = timed ? mono_ns() : 0;
+    stages_begin(p);
     int rc = check_and_create(p, tablets, n);
-    if (timed) p->stage_ns[STAGE_VALIDATE] = mono_ns() - began;
+    STAGE_END(p, STAGE_VALIDATE, validate);
     engine_step(STEP_ORDER, 0);
     if (rc == 0) rc = tablets_order(p);
     if (rc == 0) rc = tablets_plan(p);
     if (rc == 0) rc = tablets_intern(p);
+    STAGE_END(p, STAGE_SPLIT, split);
     if (rc == 0) rc = append(p, op, deadline);
     if (rc == -ENOMEM) return engine_fail(p->error, rc, RF_NONE, RF_NONE, RF_NONE, "out of memory");
     return rc;
@@ -186,7 +178,7 @@ int engine_begin(struct engine *e, struct op *op, const struct rf_tablet *tablet
     int rc;
     do {
         scratch_reset(scratch);
-        struct prepared p = {.engine = e, .scratch = scratch, .error = error};
+        struct prepared p = {.engine = e, .scratch = scratch, .error = error, .op = op};
         rc = try_once(&p, op, tablets, n, deadline);
         if (rc != -RFE_LEASE_FENCED_RETRY) break;
     } while (engine_wait_live(e, deadline));

@@ -56,10 +56,14 @@ struct wal_ticket {
     wal_done *done;
     int code; /* 0, -RFE_LEASE_FENCED_RETRY, -RFE_SCHEMA_CHANGED (unfit), -RFE_WAL_ERROR */
     uint64_t lsn;
-    uint64_t view;           /* that it was checked under */
-    int64_t durable_mono_ns; /* stages: when the lane saw it durable; 0 without stages */
-    int64_t submit_mono_ns;  /* stages: when its write was submitted; 0 without stages */
-    int64_t decided_mono_ns; /* stages: when it was decided; 0 without stages */
+    uint64_t view; /* that it was checked under */
+    /* With options.stages, else 0; in the order of time. Of the middle three only durable is filled
+     * in an ASYNC or OFF lane, and says when the decider began. */
+    int64_t sealed_mono_ns;  /* checksum and header are written */
+    int64_t taken_mono_ns;   /* the lane began to make the write that it ends in */
+    int64_t submit_mono_ns;  /* that write was handed to the kernel */
+    int64_t durable_mono_ns; /* the durable mark passed it */
+    int64_t decided_mono_ns; /* the look at lease and view that decided it */
     struct wal_ticket *next; /* the lane's */
 };
 

@@ -29,7 +29,7 @@
 /* A group's answers, given after the section is left. */
 struct answers {
     struct wal_ticket *head, **tail;
-    int64_t now_ns;
+    int64_t began_ns, now_ns; /* with stages */
 };
 
 bool lane_section_enter(struct wal_lane *lane)
@@ -63,8 +63,7 @@ static void answer(struct wal_lane *lane, struct answers *a, struct slot *s, int
     s->ticket = NULL;
     t->code = code;
     if (lane->o.stages) {
-        t->submit_mono_ns = lane->group_submit_ns;
-        t->durable_mono_ns = lane->group_durable_ns;
+        if (lane->o.mode != WAL_SYNC) t->durable_mono_ns = a->began_ns;
         t->decided_mono_ns = a->now_ns;
     }
     t->next = NULL;
@@ -320,6 +319,7 @@ static void decide_group(struct wal_lane *lane, struct answers *a, struct group 
         .durable = atomic_load_explicit(&lane->durable, memory_order_acquire), /* D1 */
         .latched = atomic_load_explicit(&lane->latched, memory_order_acquire) != 0,
     };
+    a->began_ns = lane->o.stages ? clock_read_ns(CLOCK_MONOTONIC) : 0;
     g->live = lane->o.hooks.look(lane->o.hooks.ctx, &g->view);
     a->now_ns = lane->o.stages ? clock_read_ns(CLOCK_MONOTONIC) : 0;
     /* Latched, a SYNC lane still answers for what is durable; in others nothing more comes up. */
@@ -355,6 +355,7 @@ void lane_decide(struct wal_lane *lane)
         struct group g;
         uint64_t from = atomic_load_explicit(&lane->decided_seq, memory_order_relaxed);
         decide_group(lane, &a, &g);
+        RF_PROBE3(decide, lane->o.lane, g.visible, g.seq - from);
         lane_section_leave(lane);
         give_answers(&a);
         if (g.seq != from) lane_signal_room(lane);

@@ -6,6 +6,7 @@
  *   lane_decide.c    the section: durable or published mark -> V, fence and abort records
  *   lane_segments.c  segments made ready behind, trim
  *   lane_resume.c    after a latch
+ *   lane_stages.c    when what happened to a batch
  *   lane_close.c     the end, with a limit
  *
  * Who may hold what while taking what: the section (a word, never waited for inside) > reserve
@@ -18,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/fence.h"
 #include "base/lock.h"
+#include "base/probe.h"
 #include "base/thread.h"
 #include "wal/lane.h"
 #include "wal/record.h"
@@ -149,10 +151,9 @@ struct wal_lane {
     _Alignas(RF_CACHE_LINE) _Atomic uint64_t section;
     uint64_t fence_seq; /* in the section: seq of the pending fence record */
     bool fence_pending;
-    int64_t group_submit_ns, group_durable_ns; /* W: lane thread; stages only */
-    _Atomic uint64_t close_view;               /* plane's thread: what it is closing */
-    _Atomic uint64_t close_seq; /* everything reserved before it was published; W: plane */
-    uint64_t close_section;     /* plane only */
+    _Atomic uint64_t close_view; /* plane's thread: what it is closing */
+    _Atomic uint64_t close_seq;  /* everything reserved before it was published; W: plane */
+    uint64_t close_section;      /* plane only */
 
     /* ---- lane thread only ---- */
     uint64_t scan_lsn;      /* behind the last record of the published prefix */
@@ -170,6 +171,7 @@ struct wal_lane {
     uint64_t stuck_seq;
     uint32_t stuck_looks;
     int64_t stuck_look_ns;
+    uint64_t stage_submit_seq, stage_durable_seq; /* stages: slots before them have their stamps */
     uint64_t marked_lsn; /* the largest mark that some record on disk carries */
     int64_t durable_moved_ns;
     /* What the present turn saw of what others store; different at bedtime: another turn. */
@@ -282,6 +284,12 @@ void lane_latch(struct wal_lane *lane, int error, const char *what);
 void lane_sync_step(struct wal_lane *lane);
 bool lane_has_unscanned(struct wal_lane *lane);
 void lane_check_stuck(struct wal_lane *lane);
+
+/* lane_stages.c: with options.stages. Batches up to end_lsn are on their way; up to durable they are
+ * durable, before the mark says so. */
+void lane_stages_submitted(struct wal_lane *lane, uint64_t end_lsn, int64_t taken_ns,
+                           int64_t submit_ns);
+void lane_stages_durable(struct wal_lane *lane, uint64_t durable, int64_t now_ns);
 
 /* lane_decide.c */
 void lane_decide(struct wal_lane *lane);

@@ -209,7 +209,8 @@ static int reserve(struct wal_lane *lane, const struct wish *w, struct wal_reser
         ticket->view = w->view;
         ticket->code = 0;
         ticket->next = NULL;
-        ticket->durable_mono_ns = ticket->submit_mono_ns = ticket->decided_mono_ns = 0;
+        ticket->sealed_mono_ns = ticket->taken_mono_ns = ticket->submit_mono_ns = 0;
+        ticket->durable_mono_ns = ticket->decided_mono_ns = 0;
     }
     *out = t.r;
     return 0;
@@ -244,6 +245,9 @@ void lane_publish_control(struct wal_lane *lane, const struct wal_reservation *r
 {
     uint32_t covered = (uint32_t)wal_record_covered(r->payload_bytes);
     seal(lane, r->lsn, covered, r->payload_bytes, type);
+    struct wal_ticket *ticket = lane_slot(lane, r->seq)->ticket;
+    RF_PROBE2(checksum, ticket, r->lsn);
+    if (lane->o.stages && ticket != NULL) ticket->sealed_mono_ns = clock_read_ns(CLOCK_MONOTONIC);
     publish_slot(lane, r->seq, type);
 }
 

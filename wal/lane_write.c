@@ -83,12 +83,13 @@ static void flight_submit(struct wal_lane *lane, struct flight *f, uint64_t id)
 static void durable_set(struct wal_lane *lane, uint64_t durable, uint64_t bound)
 {
     durable = lsn_normal(durable, lane->o.segment_bytes, lane->o.block_bytes);
+    lane->durable_moved_ns = clock_read_ns(CLOCK_MONOTONIC);
+    RF_PROBE2(device, lane->o.lane, durable);
+    if (lane->o.stages) lane_stages_durable(lane, durable, lane->durable_moved_ns);
     /* D1: whoever reads these marks and names one in a record, or decides by it, does so after the
      * device said that the bytes are there. */
     atomic_store_explicit(&lane->durable_bound, bound, memory_order_release);
     atomic_store_explicit(&lane->durable, durable, memory_order_release);
-    lane->durable_moved_ns = clock_read_ns(CLOCK_MONOTONIC);
-    lane->group_durable_ns = lane->durable_moved_ns;
     lane_durable_moved(lane);
 }
 
@@ -100,7 +101,6 @@ static void durable_advance(struct wal_lane *lane)
         if (f->state != FLIGHT_DURABLE) break;
         durable = f->end_lsn;
         bound = f->bound_lsn;
-        lane->group_submit_ns = f->submit_ns;
         lane->flight_head++;
     }
     if (durable != 0 && lane->latched == 0) durable_set(lane, durable, bound);
@@ -264,7 +264,12 @@ static bool is_lone(const struct wal_lane *lane, const struct span *s)
 
 static void write_lone(struct wal_lane *lane, const struct span *s)
 {
-    lane->group_submit_ns = clock_read_ns(CLOCK_MONOTONIC);
+    RF_PROBE3(queue, lane->o.lane, s->end_lsn, s->bytes);
+    if (lane->o.stages) {
+        int64_t now_ns = clock_read_ns(CLOCK_MONOTONIC);
+        lane_stages_submitted(lane, s->end_lsn, now_ns, clock_read_ns(CLOCK_MONOTONIC));
+    }
+    RF_PROBE3(submit, lane->o.lane, s->end_lsn, s->bytes);
     int rc = io_pwrite(lane->submit_seg->file, lane->submit_seg->image->base + s->file_offset,
                        s->bytes, s->file_offset, IO_DSYNC, NULL);
     atomic_fetch_add_explicit(&lane->stat_writes, 1, memory_order_relaxed);
@@ -279,6 +284,7 @@ static void write_lone(struct wal_lane *lane, const struct span *s)
 static void write_queued(struct wal_lane *lane, const struct span *s)
 {
     uint64_t id = lane->flight_tail++;
+    RF_PROBE3(queue, lane->o.lane, s->end_lsn, s->bytes);
     struct flight *f = &lane->flights[id % LANE_FLIGHTS];
     *f = (struct flight){
         .state = FLIGHT_SUBMITTED,
@@ -291,7 +297,11 @@ static void write_queued(struct wal_lane *lane, const struct span *s)
         .beside = lane->writes_in_flight,
         .submit_ns = clock_read_ns(CLOCK_MONOTONIC),
     };
+    int64_t taken_ns = f->submit_ns;
     flight_submit(lane, f, id);
+    RF_PROBE3(submit, lane->o.lane, s->end_lsn, s->bytes);
+    if (lane->o.stages && lane->latched == 0)
+        lane_stages_submitted(lane, s->end_lsn, taken_ns, clock_read_ns(CLOCK_MONOTONIC));
     pass_span(lane, s);
 }
 

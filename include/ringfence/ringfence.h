@@ -128,6 +128,9 @@ enum rf_open_flags {
 };
 enum rf_log_level { RF_LOG_DEBUG, RF_LOG_INFO, RF_LOG_WARN, RF_LOG_ERROR, RF_LOG_OFF };
 
+#define RF_STAGES 14
+struct rf_trace;
+
 /* Defaults stand behind the semicolons. */
 struct rf_options {
     size_t size;
@@ -153,13 +156,18 @@ struct rf_options {
     bool buffered;               /* through the page cache instead of direct I/O; false */
     bool auto_create;            /* tables, columns, series appear with the first write; true */
     bool wait_prepared;          /* open returns when every image and segment is ready; false */
-    bool stages;                 /* time the stages of the write path, see rf_stats; false */
+    bool stages;                 /* time the stages of the write path, see struct rf_trace; false */
     enum rf_lease_mode lease;    /* EMBEDDED */
     int64_t lease_ms;            /* T of an embedded lease; 20,000 */
     enum rf_log_level log_level; /* WARN */
     /* Events, from any thread, or NULL for stderr. It must not call back into the engine. */
     void (*log)(void *ctx, enum rf_log_level level, const char *event, const char *fields);
     void *log_ctx;
+    /* With stages: called once for each batch that was decided, when its answer is collected, on the
+     * thread that collects it (in rf_write, rf_write_batch or rf_completions). Several threads may
+     * be in it at a time. It must not call back into the engine; NULL: none. */
+    void (*trace)(void *ctx, const struct rf_trace *trace);
+    void *trace_ctx;
 };
 
 struct rf_engine;
@@ -429,10 +437,24 @@ RF_API void rf_trim_options_init(struct rf_trim_options *options);
 RF_API_CHECK int rf_trim(struct rf_engine *engine, const struct rf_trim_options *options,
                          uint64_t *position_out);
 
-#define RF_STAGES 14
 /* Stages of the write path, in order: validate, order, split, reserve, lease, copy, checksum,
  * publish, queue, submit, device, decide, visible, wake. NULL from RF_STAGES on. */
 RF_API const char *rf_stage_name(uint32_t stage);
+
+/* One batch's way, for rf_options.trace; lent for the call. The stages follow one another without a
+ * gap: their sum is the time from the call that began the batch to its answer being collected. Two
+ * are told as if they were one piece each, though they take turns fragment by fragment: lease and
+ * copy. lease also has the wait for a lapsed lease and what was tried before it; validate the making
+ * of new tables and columns; wake the time until the caller came back for the answer. */
+struct rf_trace {
+    size_t size; /* of this struct, as the library has it */
+    int code;    /* as rf_write returns */
+    uint32_t lane;
+    uint64_t position; /* in the lane's log */
+    uint64_t rows, points, bytes;
+    int64_t start_ns; /* CLOCK_MONOTONIC */
+    int64_t stage_ns[RF_STAGES];
+};
 
 struct rf_latency {
     uint64_t count;

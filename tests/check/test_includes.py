@@ -33,6 +33,7 @@ ONLY_IN = [
     (r"jemalloc", r"base/alloc[a-z_]*\.c$"),
     (r"sqlite3", r"plane/catalog[a-z_]*\.[ch]$"),
     (r"zlib", r"cli/source\.c$"),
+    (r"sys/sdt", r"base/probe\.h$"),
 ]
 
 # What the installed header may include: the C library's own.
