@@ -355,6 +355,44 @@ static void wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_w
     finish(rig);
 }
 
+/* V stands in one segment, what was reserved behind it reaches into the next, or the one behind. */
+static void wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_them(void **state)
+{
+    (void)state;
+    for (int mode = WAL_SYNC; mode <= WAL_OFF; mode++)
+        for (uint32_t n = 4; n <= 7; n += 3) {
+            const struct setting s = {
+                .mode = (enum wal_mode)mode, .record = true, .segments_max = 8};
+            struct rig *rig = start(&s);
+            assert_int_equal(rig_write(rig, 1, 100000), 0);
+            rig_run(rig, 100);
+            assert_int_equal(rig_reserve(rig, 2, 100000), 0);
+            for (uint32_t id = 3; id < 3 + n; id++) {
+                for (bool did = true; did;) /* segments to go on in, and nothing else */
+                    assert_int_equal(lane_prep_step(rig->lane, &did), 0);
+                assert_int_equal(rig_reserve(rig, id, 300000), 0);
+                rig_publish(rig, id);
+            }
+            uint64_t last = lsn_segment(wal_reserved(rig->lane), rig->o.segment_bytes);
+            assert_int_equal(last, n == 4 ? 2 : 3);
+            lane_latch(rig->lane, -EIO, "test");
+            rig_publish(rig, 2);
+            assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), NULL), 0);
+            for (uint32_t id = 2; id < 3 + n; id++)
+                assert_int_equal(rig->batch[id].code, -RFE_WAL_ERROR);
+            assert_int_equal(lsn_segment(wal_visible(rig->lane), rig->o.segment_bytes), last + 1);
+            assert_int_equal(rig_write(rig, 100, 5000), 0);
+            rig_run(rig, 100);
+            assert_int_equal(wal_flush(rig->lane, in_ms(10000)), 0);
+            all_are_answered(rig, 100, 101, true);
+            for (uint32_t id = 1; id < 3 + n; id++)
+                if (rig->batch[id].code == -RFE_WAL_ERROR)
+                    rig->batch[id].code = -RFE_SCHEMA_CHANGED;
+            check_again(rig, true);
+            finish(rig);
+        }
+}
+
 /* A blocking write is for a group that is alone: with more behind it, the queue has it all. */
 static void
 wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue(void **state)
@@ -683,6 +721,7 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_works),
         cmocka_unit_test(
             wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue),
+        cmocka_unit_test(wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_them),
         cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
         cmocka_unit_test(wal_lane_faults__many_unfit_batches__all_are_named),
         cmocka_unit_test(wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too),
