@@ -18,9 +18,12 @@ static const char *const statement_text[] = {
 
 /* ---- statements ---- */
 
-static int code_of(int sql_code)
+static int code_of(int sql_code, int system_error)
 {
     switch (sql_code & 0xff) {
+    case SQLITE_CANTOPEN: /* the database was there: a journal that can't be opened */
+        if (system_error == EMFILE || system_error == ENFILE) return -system_error;
+        return -RFE_METADATA_ERROR;
     case SQLITE_FULL: return -RFE_DISK_FULL;
     case SQLITE_NOMEM: return -ENOMEM;
     case SQLITE_CORRUPT:
@@ -33,8 +36,9 @@ static int code_of(int sql_code)
 int catalog_sql_error(struct catalog *c, struct err_msg *msg, const char *doing)
 {
     int sql_code = sqlite3_extended_errcode(c->db);
-    return err_set(msg, code_of(sql_code), "%s: %s: %s (SQLite %d, errno %d)", c->path, doing,
-                   sqlite3_errmsg(c->db), sql_code, sqlite3_system_errno(c->db));
+    int error = sqlite3_system_errno(c->db);
+    return err_set(msg, code_of(sql_code, error), "%s: %s: %s (SQLite %d, errno %d)", c->path,
+                   doing, sqlite3_errmsg(c->db), sql_code, error);
 }
 
 sqlite3_stmt *catalog_statement(struct catalog *c, enum catalog_statement which)
