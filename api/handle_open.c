@@ -320,6 +320,9 @@ static int open_engine(struct rf_engine *h, struct err_msg *msg)
     int rc = engine_open(&o, &engine, msg);
     if (rc != 0) return rc;
     atomic_store(&h->engine, engine);
+    /* After a crash the catalog is ahead of what the last trim or close had told the manifest. */
+    rc = engine_save_version(engine);
+    if (rc != 0) return err_set(msg, rc, "the manifest could not be written: %s", err_text(rc));
     if (opt->wait_prepared && !o.read_only) rc = engine_wait_prepared(engine);
     return rc == 0 ? 0 : err_set(msg, rc, "segments could not be made ready: %s", err_text(rc));
 }
@@ -359,6 +362,7 @@ int handle_close(struct rf_engine *h)
     /* The engine first: closing flushes, and deciding needs the plane's lease. */
     if (e != NULL) {
         if (!abandon) rc = engine_flush(e);
+        if (!abandon && rc == 0) rc = engine_save_version(e);
         atomic_store(&h->engine, NULL);
     }
     if (h->plane != NULL && abandon)

@@ -103,20 +103,42 @@ static bool pinned(void *ctx, const struct wal_image *image)
     return pins_hold(&e->pins, image->lane, image->number, mono_ns(), PIN_IDLE_NS);
 }
 
+/* Replaces the manifest with what it says now; the lock is held. */
+static int write_manifest(struct engine *e)
+{
+    struct wal_manifest *m = &e->o.dir->manifest;
+    struct err_msg msg = {.code = 0};
+    uint64_t before = m->version_obeyed;
+    m->sequence++;
+    m->version_obeyed = e->o.hooks.version(e->o.hooks.ctx);
+    int rc = wal_manifest_write(e->o.dir->env, m, &msg);
+    if (rc == 0) return 0;
+    m->version_obeyed = before;
+    log_warn(e->o.log, "engine.manifest_not_written", "error=%s", err_name(rc));
+    return rc;
+}
+
 static int head_moved(void *ctx, uint32_t lane, uint64_t head_segment)
 {
     struct engine *e = ctx;
     struct wal_manifest *m = &e->o.dir->manifest;
-    struct err_msg msg = {.code = 0};
     lock_acquire(&e->manifest_lock);
     uint64_t before = m->head[lane];
     m->head[lane] = head_segment;
-    m->sequence++;
-    m->version_obeyed = e->o.hooks.version(e->o.hooks.ctx);
-    int rc = wal_manifest_write(e->o.dir->env, m, &msg);
+    int rc = write_manifest(e);
     if (rc != 0) m->head[lane] = before;
     lock_release(&e->manifest_lock);
-    if (rc != 0) log_warn(e->o.log, "engine.manifest_not_written", "error=%s", err_name(rc));
+    return rc;
+}
+
+int engine_save_version(struct engine *e)
+{
+    int rc = 0;
+    if (e->o.read_only) return 0;
+    lock_acquire(&e->manifest_lock);
+    if (e->o.hooks.version(e->o.hooks.ctx) != e->o.dir->manifest.version_obeyed)
+        rc = write_manifest(e);
+    lock_release(&e->manifest_lock);
     return rc;
 }
 

@@ -131,6 +131,10 @@ RF_NODISCARD int engine_trim(struct engine *engine, const struct rf_trim_options
                              uint64_t *position_out);
 RF_NODISCARD int engine_resume(struct engine *engine, struct err_msg *msg);
 
+/* Puts the newest version of metadata into the manifest when it has not got it: from then on an
+ * older catalog in its place is refused. Durable when it returns 0. */
+RF_NODISCARD int engine_save_version(struct engine *engine);
+
 /* Asked by the plane until true; see plane.h. */
 bool engine_view_is_closed(struct engine *engine, uint64_t view);
 

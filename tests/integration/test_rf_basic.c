@@ -125,12 +125,43 @@ static void rf_open__again__rows_are_there(void **state)
     assert_int_equal(rf_close(e), 0);
 }
 
+static void shell(const char *format)
+{
+    char command[512];
+    snprintf(command, sizeof command, format, dir, dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void rf_open__an_older_catalog_in_its_place__refused(void **state)
+{
+    (void)state;
+    struct rf_engine *e = open_engine();
+    write_rows(e, 0, 10);
+    assert_int_equal(rf_close(e), 0);
+    shell("cp %s/catalog.db %s.older");
+    e = open_engine();
+    assert_int_equal(rf_table_set_ttl(e, "cpu", 0, NULL), 0);
+    struct rf_column_def more = {.name = "idle", .type = RF_INT64, .category = RF_FIELD};
+    assert_int_equal(rf_table_add_columns(e, "cpu", &more, 1, NULL), 0);
+    assert_int_equal(rf_close(e), 0);
+    shell("mv %s/catalog.db %s.newer");
+    shell("mv %s.older %s/catalog.db");
+    struct rf_error error;
+    assert_int_equal(rf_open(dir, NULL, &e, &error), -RF_CODE_WRONG_CATALOG);
+    shell("mv %s.newer %s/catalog.db");
+    e = open_engine();
+    assert_int_equal(count(e), 10);
+    assert_int_equal(rf_close(e), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rf_write__then_scan__rows_by_device_then_time, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(rf_open__again__rows_are_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(rf_open__an_older_catalog_in_its_place__refused, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
