@@ -23,6 +23,7 @@ struct handle_seams {
     struct io_env *env; /* instead of the real one; stays the test's */
     const char *vfs;    /* of SQLite */
     const struct clock *clock;
+    int64_t close_wait_ns; /* longest that closing waits for a device; 0: as it is */
 };
 extern struct handle_seams handle_seams;
 
@@ -40,6 +41,7 @@ struct rf_engine {
     struct lease_words words;
     struct plane *plane;
     struct engine *_Atomic engine; /* NULL until it is open: nothing is decided before */
+    struct rf_engine *left_next;   /* handle_open.c */
 };
 
 /* 0, or -RFE_FORKED in a child of the process that opened the handle. CHECKs the magic. */

@@ -314,6 +314,7 @@ static int open_engine(struct rf_engine *h, struct err_msg *msg)
         .durable_wait_ns = opt->durable_wait_ms * 1000000,
         .trace = opt->trace,
         .trace_ctx = opt->trace_ctx,
+        .close_wait_ns = handle_seams.close_wait_ns,
         .hooks = {.ctx = h, .create = create_missing, .version = newest_version},
     };
     struct engine *engine;
@@ -354,6 +355,21 @@ int handle_open(const char *dir, const struct rf_options *options, struct rf_eng
     return 0;
 }
 
+/* Handles whose device never answered: a lane's threads still look at what they have. Reachable from
+ * here, so that a leak checker knows that they are meant. */
+static struct rf_engine *_Atomic left_open;
+
+static void leave_open(struct rf_engine *h, struct engine *e)
+{
+    log_error(&h->log, "engine.close_leaked", "what=\"a device does not answer\"");
+    atomic_store(&h->engine, e);
+    h->log.level = LOG_LEVEL_OFF; /* the host's callback is not called after rf_close */
+    h->magic = 0;
+    h->left_next = atomic_load(&left_open);
+    while (!atomic_compare_exchange_weak(&left_open, &h->left_next, h)) {
+    }
+}
+
 int handle_close(struct rf_engine *h)
 {
     bool abandon = handle_check(h) != 0;
@@ -372,6 +388,10 @@ int handle_close(struct rf_engine *h)
     if (e != NULL) {
         int one = engine_close(e, abandon);
         if (rc == 0) rc = one;
+        if (one == -ETIMEDOUT) {
+            leave_open(h, e);
+            return rc;
+        }
     }
     if (h->dir_open) wal_dir_close(&h->dir);
     if (h->schema != NULL) schema_destroy(h->schema);

@@ -38,37 +38,21 @@ static int bad_record(struct verifying *v, uint64_t lsn, int rc, const char *why
                    lsn_offset(lsn, m->segment_bytes), why);
 }
 
-static int check_numbers(struct verifying *v, const uint8_t *payload, uint32_t bytes, uint64_t lsn)
-{
-    struct batch_view view;
-    batch_open(&view, payload, bytes);
-    for (uint32_t i = 0; i < view.group_count; i++) {
-        struct batch_group g;
-        batch_read_group(&view, i, &g);
-        if (schema_table_by_incarnation(v->in.schema, g.incarnation) == NULL)
-            return bad_record(v, lsn, -RFE_WRONG_CATALOG, "a table that the catalog never had");
-        for (uint32_t c = 0; c < g.column_count; c++) {
-            struct batch_column column;
-            batch_read_column(&view, &g, c, &column);
-            if (schema_column_by_id(v->in.schema, column.id) == NULL)
-                return bad_record(v, lsn, -RFE_WRONG_CATALOG,
-                                  "a column that the catalog never had");
-        }
-    }
-    return 0;
-}
-
 static int check_record(void *ctx, const struct wal_record_head *h, const uint8_t *payload,
                         uint64_t lsn)
 {
     struct verifying *v = ctx;
     struct err_msg why = {.code = 0};
     struct batch_delete d;
-    int rc = h->type == WAL_RECORD_DELETE ? batch_decode_delete(payload, h->payload_bytes, &d, &why)
-                                          : batch_check(payload, h->payload_bytes, &why);
-    if (rc != 0) return bad_record(v, lsn, rc, why.text);
-    if (!v->catalog || h->type == WAL_RECORD_DELETE) return 0;
-    return check_numbers(v, payload, h->payload_bytes, lsn);
+    bool gone;
+    int rc;
+    if (v->catalog)
+        rc = engine_check_record(v->in.schema, h->type, payload, h->payload_bytes, &gone, &why);
+    else if (h->type == WAL_RECORD_DELETE)
+        rc = batch_decode_delete(payload, h->payload_bytes, &d, &why);
+    else
+        rc = batch_check(payload, h->payload_bytes, &why);
+    return rc != 0 ? bad_record(v, lsn, rc, why.text) : 0;
 }
 
 static int verify_lane(struct verifying *v, uint32_t lane)

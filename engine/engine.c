@@ -33,6 +33,7 @@ static int lanes_create(struct engine *e, struct err_msg *msg)
             .stages = e->o.stages,
             .clock = e->o.clock,
             .log = e->o.log,
+            .close_wait_ns = e->o.close_wait_ns,
             .hooks = engine_lane_hooks(e),
         };
         memcpy(o.uuid, m->uuid, WAL_UUID_BYTES);
@@ -85,10 +86,13 @@ int engine_close(struct engine *e, bool abandon)
 {
     CHECK(e->magic == ENGINE_MAGIC);
     int rc = 0;
+    bool stays = false;
     for (uint32_t i = 0; i < e->lanes; i++) {
         int one = wal_lane_close(e->lane[i], abandon);
         if (rc == 0) rc = one;
+        stays = stays || one == -ETIMEDOUT;
     }
+    if (stays) return -ETIMEDOUT; /* a late completion still decides, and answers ops of ours */
     ops_destroy(e);
     scratch_pool_deinit(&e->scratches);
     if (e->devices != NULL) devices_destroy(e->devices);

@@ -9,6 +9,7 @@
  *   scan.c     snapshots, cursors, rows by device key, then time
  *   delete.c   deletes as records
  *   replay.c   from the log back to the memtable
+ *   numbers.c  whether a catalog knows what a record names
  *
  * It never sees the plane: columns that are missing are asked for through a hook. The structs of
  * the public header are its own words for tablets, scans and errors.
@@ -75,6 +76,7 @@ struct engine_options {
     uint64_t log_bytes_max; /* 0: as many segments as memory_bytes holds */
     int64_t write_wait_ns;
     int64_t durable_wait_ns;
+    int64_t close_wait_ns; /* of each lane, see wal/lane.h; 0: its own */
     struct engine_hooks hooks;
     void (*trace)(void *ctx, const struct rf_trace *trace); /* with stages; NULL: none */
     void *trace_ctx;
@@ -83,6 +85,9 @@ struct engine_options {
 /* Replays the lanes and starts them. Errors of wal/replay.h; -RFE_WRONG_CATALOG. */
 RF_NODISCARD int engine_open(const struct engine_options *options, struct engine **engine_out,
                              struct err_msg *msg);
+/* 0, or the first error of a lane. -ETIMEDOUT: a device does not answer, a lane still has threads,
+ * and all that they look at stays: engine, schema, words, directory and environment must not be
+ * freed. */
 int engine_close(struct engine *engine, bool abandon);
 RF_NODISCARD int engine_wait_prepared(struct engine *engine);
 
@@ -99,6 +104,13 @@ bool tree_path_split(const char *device, struct tree_path *path_out);
 /* A tag's value in a device's key; false: null. */
 bool engine_key_tag(const void *key, uint32_t key_bytes, uint32_t tag_index,
                     const uint8_t **value_out, uint32_t *bytes_out);
+
+/* Whether a data or delete record's payload (type: enum wal_record_type) has its one form, and names
+ * only what the catalog has or had. *gone_out: every table that it names is dropped. -RFE_CORRUPT,
+ * -RFE_NEWER_VERSION, -RFE_WRONG_CATALOG; why says what of the payload is wrong, without its place. */
+RF_NODISCARD int engine_check_record(const struct schema *schema, uint8_t type,
+                                     const uint8_t *payload, uint32_t bytes, bool *gone_out,
+                                     struct err_msg *why);
 
 /* See rf_write_batch, rf_write_async. */
 RF_NODISCARD int engine_write(struct engine *engine, const struct rf_tablet *tablets, uint32_t n,

@@ -23,38 +23,6 @@ static struct wal_image *image_of(const struct lane_replay *r, uint64_t lsn)
     return r->images[number - r->segments[0].number];
 }
 
-static int wrong_catalog(struct lane_replay *r, uint64_t lsn, const char *what, uint64_t number)
-{
-    return err_set(&r->why, -RFE_WRONG_CATALOG,
-                   "the record at position %" PRIu64 " names %s %" PRIu64
-                   ", which this catalog never had",
-                   lsn, what, number);
-}
-
-/* A number with a tombstone is a table's or a column's that is gone: hidden, and counted. One with
- * neither row nor tombstone means that this catalog is not this log's. */
-static int check_table(struct lane_replay *r, uint64_t lsn, uint64_t incarnation, bool *gone_out)
-{
-    const struct schema_table *table = schema_table_by_incarnation(r->e->o.schema, incarnation);
-    if (table == NULL) return wrong_catalog(r, lsn, "table", incarnation);
-    *gone_out = !schema_table_exists(table, SCHEMA_VERSION_MAX);
-    return 0;
-}
-
-static int check_columns(struct lane_replay *r, uint64_t lsn, const struct batch_view *v,
-                         const struct batch_group *g)
-{
-    for (uint32_t i = 0; i < g->column_count; i++) {
-        uint32_t id;
-        uint8_t type;
-        batch_read_column_type(v, g, i, &id, &type);
-        const struct schema_column *sc = schema_column_by_id(r->e->o.schema, id);
-        if (sc == NULL) return wrong_catalog(r, lsn, "column", id);
-        if (sc->type != type) return wrong_catalog(r, lsn, "another type for column", id);
-    }
-    return 0;
-}
-
 static int link_fragment(struct lane_replay *r, const struct batch_view *v, struct wal_image *image,
                          uint32_t at, uint32_t index)
 {
@@ -74,37 +42,21 @@ static int link_fragment(struct lane_replay *r, const struct batch_view *v, stru
 static int arena_full(struct lane_replay *r, uint64_t lsn)
 {
     return err_set(&r->why, -RFE_CORRUPT,
-                   "the record at position %" PRIu64 " does not fit its segment's arena", lsn);
+                   "lane %" PRIu32 ", the record at position %" PRIu64
+                   ": more fragments than its segment's arena holds",
+                   image_of(r, lsn)->lane, lsn);
 }
 
 static int replay_data(struct lane_replay *r, const struct wal_record_head *h,
                        const uint8_t *payload)
 {
     struct batch_view v;
-    struct err_msg why = {.code = 0};
-    int rc = batch_check(payload, h->payload_bytes, &why);
-    if (rc != 0)
-        return err_set(&r->why, rc, "lane %" PRIu32 ", record at position %" PRIu64 ": %s",
-                       r->lane != NULL ? image_of(r, h->lsn)->lane : 0, h->lsn, why.text);
     batch_open(&v, payload, h->payload_bytes);
-    bool all_gone = true;
-    for (uint32_t i = 0; i < v.group_count; i++) {
-        struct batch_group g;
-        bool gone;
-        batch_read_group(&v, i, &g);
-        rc = check_table(r, h->lsn, g.incarnation, &gone);
-        if (rc == 0) rc = check_columns(r, h->lsn, &v, &g);
-        if (rc != 0) return rc;
-        all_gone = all_gone && gone;
-    }
-    if (all_gone) {
-        r->e->dropped_batches++;
-        return 0;
-    }
     struct wal_image *image = image_of(r, h->lsn);
     uint32_t at = wal_lane_replay_arena(r->lane, image, memtable_batch_bytes(v.fragment_count));
     if (at == UINT32_MAX) return arena_full(r, h->lsn);
     memtable_begin(image->owner, at, h->lsn);
+    int rc = 0;
     for (uint32_t i = 0; i < v.fragment_count && rc == 0; i++)
         rc = link_fragment(r, &v, image, at, i);
     return rc;
@@ -113,14 +65,6 @@ static int replay_data(struct lane_replay *r, const struct wal_record_head *h,
 static int replay_delete(struct lane_replay *r, const struct wal_record_head *h,
                          const uint8_t *payload)
 {
-    struct batch_delete d;
-    struct err_msg why = {.code = 0};
-    int rc = batch_decode_delete(payload, h->payload_bytes, &d, &why);
-    if (rc != 0)
-        return err_set(&r->why, rc, "record at position %" PRIu64 ": %s", h->lsn, why.text);
-    bool gone;
-    rc = check_table(r, h->lsn, d.incarnation, &gone);
-    if (rc != 0 || gone) return rc;
     struct wal_image *image = image_of(r, h->lsn);
     uint32_t at = wal_lane_replay_arena(r->lane, image, memtable_batch_bytes(1));
     if (at == UINT32_MAX) return arena_full(r, h->lsn);
@@ -129,13 +73,23 @@ static int replay_delete(struct lane_replay *r, const struct wal_record_head *h,
     return 0;
 }
 
+/* What is wholly of tables that are gone is hidden, and counted. */
 static int replay_record(void *ctx, const struct wal_record_head *h, const uint8_t *payload,
                          uint64_t lsn)
 {
     struct lane_replay *r = ctx;
+    struct err_msg why = {.code = 0};
+    bool gone;
     (void)lsn;
-    int rc =
-        h->type == WAL_RECORD_DELETE ? replay_delete(r, h, payload) : replay_data(r, h, payload);
+    int rc = engine_check_record(r->e->o.schema, h->type, payload, h->payload_bytes, &gone, &why);
+    if (rc != 0)
+        return err_set(&r->why, rc, "lane %" PRIu32 ", the record at position %" PRIu64 ": %s",
+                       image_of(r, h->lsn)->lane, h->lsn, why.text);
+    if (gone)
+        r->e->dropped_batches++;
+    else
+        rc = h->type == WAL_RECORD_DELETE ? replay_delete(r, h, payload)
+                                          : replay_data(r, h, payload);
     if (rc != 0) return rc;
     r->e->replayed_batches++;
     r->e->replayed_bytes += h->payload_bytes;
@@ -291,5 +245,8 @@ int engine_replay(struct engine *e, struct err_msg *msg)
         if (rc != 0) return rc;
     }
     e->replay_ns = (uint64_t)(mono_ns() - began);
+    if (e->dropped_batches != 0)
+        log_info(e->o.log, "engine.batches_hidden", "batches=%" PRIu64 " why=\"tables dropped\"",
+                 e->dropped_batches);
     return 0;
 }

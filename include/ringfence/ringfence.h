@@ -184,7 +184,9 @@ RF_API_CHECK int rf_open(const char *dir, const struct rf_options *options,
                          struct rf_engine **engine_out, struct rf_error *error_out);
 
 /* Flushes, writes the close record, ends all threads, frees everything. Cursors and queues must be
- * closed before. Returns 0, or the first error of flushing; the engine is gone in any case. */
+ * closed before. Returns 0, or the first error of flushing; the engine is gone in any case. When the
+ * disk does not answer for a minute, memory, threads and locks that its late answer may still need
+ * are left until the process ends. */
 RF_API int rf_close(struct rf_engine *engine);
 
 /* ---- tablets ---- */

@@ -30,7 +30,8 @@ void engine_rig_init(struct engine_rig *rig, struct io_env *env)
 static void take_seams(struct engine_rig *rig)
 {
     static uint32_t count;
-    handle_seams = (struct handle_seams){.env = rig->env, .clock = rig->clock};
+    handle_seams = (struct handle_seams){
+        .env = rig->env, .clock = rig->clock, .close_wait_ns = rig->close_wait_ns};
     if (rig->env == NULL) return;
     snprintf(rig->vfs, sizeof rig->vfs, "rig-%u", count++);
     fault_vfs_register(rig->vfs, rig->env);

@@ -14,6 +14,7 @@ struct engine_rig {
     struct io_env *env; /* the double; NULL: the directory `dir` of the real file system */
     const char *dir;
     const struct clock *clock; /* NULL: the real ones */
+    int64_t close_wait_ns;     /* longest that closing waits for the double; 0: as it is */
     char vfs[32];
     struct rf_options o;
     struct rf_engine *e;

@@ -1,0 +1,105 @@
+/* Closing with a device that does not answer. */
+#include "api/handle.h"
+#include "tests/lib/engine_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+/* A row that is too large to be written by one blocking call: it goes through the queue, where the
+ * double can hold it. */
+static int write_row(struct engine_rig *rig, int64_t time)
+{
+    static uint8_t blob[200000];
+    const uint32_t offsets[] = {0, sizeof blob};
+    struct rf_column v = {
+        .name = "v", .type = RF_BLOB, .category = RF_FIELD, .values = blob, .offsets = offsets};
+    struct rf_tablet t = {
+        .size = sizeof t, .table = "t", .rows = 1, .columns = 1, .times = &time, .column = &v};
+    return rf_write(rig->e, &t, &rig->error);
+}
+
+static void open_rig(struct engine_rig *rig)
+{
+    rig->o.durable_wait_ms = 100;
+    rig->o.wait_prepared = true;
+    if (engine_rig_open(rig) != 0) fail_msg("rf_open: %s", rig->error.text);
+    assert_int_equal(write_row(rig, 1), 0);
+}
+
+static void delay_writes(struct io_env *env)
+{
+    const struct fault_rule rule = {.kind = FAULT_DELAY,
+                                    .targets = FAULT_ON_WRITE | FAULT_ON_SYNC,
+                                    .path = "lane-00/00",
+                                    .times = UINT64_MAX};
+    assert_int_equal(fault_add(env, &rule), 0);
+}
+
+/* Told once that the outcome is unknown, counted once; the late answer makes it a batch after all. */
+static void rf_write__device_answers_late__unknown_once(void **state)
+{
+    (void)state;
+    const struct fault_options fault = {.seed = 1};
+    struct io_env *env;
+    struct engine_rig rig;
+    assert_int_equal(fault_env_open(&fault, &env), 0);
+    engine_rig_init(&rig, env);
+    open_rig(&rig);
+    delay_writes(env);
+    assert_int_equal(write_row(&rig, 2), -RF_CODE_UNKNOWN);
+    struct rf_stats s = {.size = sizeof s};
+    assert_int_equal(rf_stats(rig.e, &s), 0);
+    assert_int_equal(s.unknown, 1);
+    assert_int_equal(s.rows, 1);
+    fault_clear(env);
+    fault_release(env);
+    assert_int_equal(write_row(&rig, 3), 0); /* behind it in the log */
+    assert_int_equal(rf_stats(rig.e, &s), 0);
+    assert_int_equal(s.unknown, 1);
+    assert_int_equal(s.rows, 3);
+    assert_int_equal(engine_rig_close(&rig), 0);
+    io_env_close(env);
+}
+
+/* The answer comes when the engine is closed already: it decides, and answers a writer that is gone.
+ * What it looks at must still be there, so this case is worth most under AddressSanitizer. */
+static void rf_close__device_answers_later__nothing_is_touched_that_was_freed(void **state)
+{
+    (void)state;
+    const struct fault_options fault = {.seed = 1};
+    struct io_env *env; /* never closed: the lane's threads still use it */
+    struct engine_rig rig;
+    assert_int_equal(fault_env_open(&fault, &env), 0);
+    engine_rig_init(&rig, env);
+    rig.close_wait_ns = 300000000;
+    open_rig(&rig);
+    delay_writes(env);
+    assert_int_equal(write_row(&rig, 2), -RF_CODE_UNKNOWN);
+    assert_true(engine_rig_close(&rig) < 0);
+    fault_clear(env);
+    uint64_t before = fault_operations(env, FAULT_ON_ANY);
+    fault_release(env);
+    for (int i = 0; i < 200 && fault_operations(env, FAULT_ON_ANY) == before; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* the thread comes to its end */
+    assert_true(fault_operations(env, FAULT_ON_ANY) > before);
+    /* Its directory stays locked as long as the process lives. */
+    engine_rig_init(&rig, env);
+    rig.o.lock_wait_ms = 10;
+    assert_int_equal(engine_rig_open(&rig), -RF_CODE_IN_USE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rf_write__device_answers_late__unknown_once),
+        cmocka_unit_test(rf_close__device_answers_later__nothing_is_touched_that_was_freed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
