@@ -111,7 +111,7 @@ static int take_back(void *ctx, const struct wal_record_head *h, const uint8_t *
     uint32_t end = wal_lane_replay_arena(r->lane, image, 0);
     if (memtable_seek(image->owner, &r->back_at, end, lsn))
         memtable_void(image->owner, r->back_at);
-    else if (h->type == WAL_RECORD_DATA)
+    else
         r->e->dropped_batches--;
     r->e->replayed_batches--;
     r->e->replayed_bytes -= h->payload_bytes;
