@@ -188,7 +188,8 @@ static bool note(struct wal_lane *lane, uint8_t type, uint64_t *lsn_out)
 
 static bool mark_is_due(struct wal_lane *lane)
 {
-    return lane->o.mode != WAL_OFF && lane->latched == 0 && lane_mark(lane) > lane->marked_lsn;
+    return lane->o.mode != WAL_OFF && lane->latched == 0 && !lane->close_written &&
+           lane_mark(lane) > lane->marked_lsn;
 }
 
 /* After a second without writes, the newest durable mark goes to disk in a record of its own; not

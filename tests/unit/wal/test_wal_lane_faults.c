@@ -393,6 +393,31 @@ static void wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_th
         }
 }
 
+/* A segment takes a record only when its successor is there: else a crash that loses the last
+ * segment would leave no gap. Also right behind a resume. */
+static void wal_lane_faults__no_successor_yet__segment_takes_no_record(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .segments_max = 8};
+    struct rig *rig = start(&s);
+    uint32_t id = 1;
+    while (rig_reserve(rig, id, 300000) == 0)
+        rig_publish(rig, id++);
+    struct wal_lane *lane = rig->lane;
+    assert_int_equal(atomic_load(&lane->ready_number), 3);
+    assert_int_equal(lsn_segment(rig->batch[id - 1].r.lsn, rig->o.segment_bytes), 2);
+    assert_int_equal(atomic_load(&lane->cur_number), 2);
+    lane_latch(lane, -EIO, "test");
+    assert_int_equal(wal_lane_resume(lane, in_ms(10000), NULL), 0);
+    assert_int_equal(atomic_load(&lane->cur_number), 3);
+    assert_int_equal(rig_reserve(rig, id, 100), -EAGAIN);
+    rig_run(rig, 10);
+    assert_int_equal(rig_write(rig, id, 100), 0);
+    rig_run(rig, 10);
+    all_are_answered(rig, id, id + 1, true);
+    finish(rig);
+}
+
 /* A blocking write is for a group that is alone: with more behind it, the queue has it all. */
 static void
 wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue(void **state)
@@ -493,6 +518,53 @@ static void wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_to
     }
     check_again(rig, true);
     finish(rig);
+}
+
+/* The log is full to the writers' limit, and nothing of it is decided: what has to be said of those
+ * batches still finds room. */
+static void wal_lane_faults__log_is_full__fence_and_abort_records_find_room(void **state)
+{
+    (void)state;
+    for (uint32_t blocks = 0; blocks < 3; blocks++)
+        for (uint32_t how = 0; how < 3; how++) {
+            static const uint32_t block_bytes[] = {4096, 512, 65536};
+            struct io_env *env;
+            const struct fault_options fo = {.seed = 0, .block_bytes = block_bytes[blocks]};
+            assert_int_equal(fault_env_open(&fo, &env), 0);
+            const struct rig_options o = {.env = env,
+                                          .segment_bytes = UINT64_C(4) << 20,
+                                          .block_bytes = block_bytes[blocks],
+                                          .segments_max = 4};
+            struct rig *rig = malloc(sizeof *rig);
+            assert_non_null(rig);
+            rig_init(rig, &o);
+            assert_int_equal(rig_open(rig), 0);
+            uint32_t id = 1;
+            for (uint32_t bytes = 200000; bytes >= 200; bytes /= 1000)
+                while (id < 4000) {
+                    for (bool did = true; did;)
+                        assert_int_equal(lane_prep_step(rig->lane, &did), 0);
+                    if (rig_reserve(rig, id, bytes) != 0) break;
+                    rig_publish(rig, id++);
+                }
+            assert_in_range(id, 100, 3999);
+            uint64_t view = atomic_load(&rig->view);
+            if (how == 0) atomic_store(&rig->live, false);
+            if (how == 1) atomic_store(&rig->view, view + (UINT64_C(1) << RIG_EPOCH_SHIFT));
+            if (how == 2) atomic_store(&rig->view, view + 1);
+            if (how == 2) atomic_store(&rig->fits_from, view + 1);
+            rig_run(rig, 2000);
+            int code = how == 2 ? -RFE_SCHEMA_CHANGED : -RFE_LEASE_FENCED_RETRY;
+            for (uint32_t i = 1; i < id; i++) {
+                assert_true(rig_answered(rig, i));
+                assert_int_equal(rig->batch[i].code, code);
+            }
+            atomic_store(&rig->live, true);
+            assert_int_equal(rig_write(rig, 4000, 1000), 0);
+            rig_run(rig, 100);
+            all_are_answered(rig, 4000, 4001, true);
+            finish(rig);
+        }
 }
 
 /* ---- space ---- */
@@ -721,12 +793,14 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_works),
         cmocka_unit_test(
             wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue),
+        cmocka_unit_test(wal_lane_faults__no_successor_yet__segment_takes_no_record),
         cmocka_unit_test(wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_them),
         cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
         cmocka_unit_test(wal_lane_faults__many_unfit_batches__all_are_named),
         cmocka_unit_test(wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too),
         cmocka_unit_test(wal_lane_faults__disk_full__waits_time_out_and_go_on_with_space),
         cmocka_unit_test(wal_lane_faults__names_that_are_not_synced__segments_are_made_again),
+        cmocka_unit_test(wal_lane_faults__log_is_full__fence_and_abort_records_find_room),
         cmocka_unit_test(wal_lane_faults__manifest_is_not_written__nothing_is_freed),
         cmocka_unit_test(wal_lane_faults__scan_holds_an_image__it_is_not_used_again),
         cmocka_unit_test(wal_lane_faults__device_never_answers__close_leaks_and_says_so),
