@@ -8,8 +8,8 @@
  * TMPDIR          where the directories are made: a disk, to mean anything
  *
  * test_crash_process write DIR BACKEND N   writes N batches, one at a time, and after each answer
- *                                          "ack <n>" to standard output, by one write; for
- *                                          test_crash_synced.py */
+ *                                          "ack <n>" to standard output, by one write, and to the
+ *                                          file RF_TRACE_MARKER; for test_crash_synced.py */
 #include "tests/lib/child.h"
 #include "tests/lib/engine_rig.h"
 #include "tests/lib/make_batch.h"
@@ -44,6 +44,15 @@
 #define SANITIZED 1
 #else
 #define SANITIZED 0
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+/* Children of a process that had threads start some of their own. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
 #endif
 
 static char dir[TEMPDIR_BYTES];
@@ -1006,11 +1015,15 @@ static int write_and_tell(char **argv)
         return 1;
     }
     uint32_t n = (uint32_t)strtoul(argv[4], NULL, 10);
+    const char *marker = getenv("RF_TRACE_MARKER");
+    int marks = marker != NULL ? open(marker, O_WRONLY | O_CLOEXEC) : -1;
     for (uint32_t b = 1; b <= n; b++) {
         /* Small ones, and every third one too large for the path of a lone small group. */
         if (write_story(e, 0, b, b % 3 == 0 ? 40000 : 50) != 0) return 1;
+        if (marks >= 0) dprintf(marks, "ack %u\n", b);
         dprintf(1, "ack %u\n", b);
     }
+    if (marks >= 0) close(marks);
     struct rf_stats stats = {.size = sizeof stats};
     if (rf_stats(e, &stats) == 0) dprintf(1, "backend %s\n", stats.backend);
     return rf_close(e) == 0 ? 0 : 1;
