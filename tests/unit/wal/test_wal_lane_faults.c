@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "tests/lib/lane_rig.h"
+#include "tests/lib/tempdir.h"
 #include "wal/lane_impl.h"
 
 #include <errno.h>
@@ -391,6 +392,41 @@ static void wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_th
             check_again(rig, true);
             finish(rig);
         }
+}
+
+static void wal_lane_faults__resume_on_real_files__log_opens_clean(void **state)
+{
+    (void)state;
+    for (int mode = WAL_SYNC; mode <= WAL_OFF; mode++) {
+        char dir[TEMPDIR_BYTES];
+        tempdir_make(dir);
+        struct io_env *env;
+        assert_int_equal(io_env_open(dir, &env), 0);
+        const struct rig_options o = {.env = env, .mode = (enum wal_mode)mode};
+        struct rig *rig = malloc(sizeof *rig);
+        assert_non_null(rig);
+        rig_init(rig, &o);
+        assert_int_equal(rig_open(rig), 0);
+        for (uint32_t id = 1; id <= 3; id++)
+            assert_int_equal(rig_write(rig, id, 200000), 0);
+        if (mode == WAL_SYNC) assert_int_equal(wal_flush(rig->lane, in_ms(20000)), 0);
+        lane_decide(rig->lane);
+        assert_int_equal(rig_reserve(rig, 4, 5000), 0);
+        lane_latch(rig->lane, -EIO, "test");
+        rig_publish(rig, 4);
+        struct err_msg msg = {0};
+        assert_int_equal(wal_lane_resume(rig->lane, in_ms(20000), &msg), 0);
+        assert_int_equal(rig_write(rig, 5, 9000), 0);
+        assert_int_equal(wal_flush(rig->lane, in_ms(20000)), 0);
+        lane_decide(rig->lane);
+        all_are_answered(rig, 1, 4, true);
+        assert_int_equal(rig->batch[4].code, -RFE_WAL_ERROR);
+        all_are_answered(rig, 5, 6, true);
+        assert_int_equal(rig_close(rig), 0);
+        check_again(rig, false);
+        finish(rig);
+        tempdir_remove(dir);
+    }
 }
 
 /* A segment takes a record only when its successor is there: else a crash that loses the last
@@ -793,6 +829,7 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_works),
         cmocka_unit_test(
             wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue),
+        cmocka_unit_test(wal_lane_faults__resume_on_real_files__log_opens_clean),
         cmocka_unit_test(wal_lane_faults__no_successor_yet__segment_takes_no_record),
         cmocka_unit_test(wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_them),
         cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
