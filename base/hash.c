@@ -3,6 +3,8 @@
 #include "base/hash_impl.h"
 
 #include <stdatomic.h>
+#include <sys/random.h>
+#include <time.h>
 
 #if defined(__x86_64__)
 #define BASELINE_NAME "sse2"
@@ -57,6 +59,31 @@ static inline const struct hash_variant *variant(void)
 uint64_t hash64(const void *data, size_t bytes, uint64_t seed)
 {
     return variant()->hash(bytes != 0 ? data : "", bytes, seed);
+}
+
+/* 0: not drawn yet. Relaxed: it is all there is to see, and who loses the race takes the winner's. */
+static _Atomic uint64_t process_key;
+
+static uint64_t draw_key(void)
+{
+    uint64_t key = 0, none = 0;
+    if (getrandom(&key, sizeof key, GRND_NONBLOCK) != (ssize_t)sizeof key) {
+        struct timespec t; /* early in a boot: better than the same for everybody */
+        clock_gettime(CLOCK_BOOTTIME, &t);
+        key = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)&t;
+    }
+    key |= 1; /* never 0 */
+    return atomic_compare_exchange_strong_explicit(&process_key, &none, key, memory_order_relaxed,
+                                                   memory_order_relaxed)
+               ? key
+               : none;
+}
+
+uint64_t hash_keyed(const void *data, size_t bytes, uint64_t seed)
+{
+    uint64_t key = atomic_load_explicit(&process_key, memory_order_relaxed);
+    if (__builtin_expect(key == 0, 0)) key = draw_key();
+    return hash64(data, bytes, seed ^ key);
 }
 
 const char *hash_form(void)

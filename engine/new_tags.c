@@ -11,8 +11,8 @@ struct new_tag {
 
 static uint64_t hash_of(const char *table, const char *tag)
 {
-    uint64_t seed = tag != NULL ? hash64(tag, strlen(tag), 1) : 0;
-    return hash64(table, strlen(table), seed);
+    uint64_t seed = tag != NULL ? hash_keyed(tag, strlen(tag), 1) : 0;
+    return hash_keyed(table, strlen(table), seed);
 }
 
 static bool is_of(const struct new_tag *e, const char *table, const char *tag)

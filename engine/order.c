@@ -97,7 +97,7 @@ static int set_grow(struct prepared *p, const struct tablet_group *g, struct dev
     memset(slot, 0, slots * sizeof *slot);
     for (uint32_t i = 0; i < g->device_count; i++) {
         const struct tablet_device *d = &p->devices[g->device_first + i];
-        uint32_t at = (uint32_t)hash64(d->key, d->key_bytes, 0) & (slots - 1);
+        uint32_t at = (uint32_t)hash_keyed(d->key, d->key_bytes, 0) & (slots - 1);
         while (slot[at] != 0)
             at = (at + 1) & (slots - 1);
         slot[at] = i + 1;
@@ -115,7 +115,7 @@ static int set_find(struct prepared *p, uint32_t group, struct device_set *set, 
         int rc = set_grow(p, g, set);
         if (rc != 0) return rc;
     }
-    uint32_t at = (uint32_t)hash64(key, key_bytes, 0) & (set->slots - 1);
+    uint32_t at = (uint32_t)hash_keyed(key, key_bytes, 0) & (set->slots - 1);
     for (; set->slot[at] != 0; at = (at + 1) & (set->slots - 1)) {
         const struct tablet_device *d = &p->devices[g->device_first + set->slot[at] - 1];
         if (d->key_bytes != key_bytes || memcmp(d->key, key, key_bytes) != 0) continue;
@@ -299,6 +299,7 @@ static int split(struct prepared *p, uint32_t group)
 
 /* ---- the whole ---- */
 
+/* Not keyed by the process: a device's region is as durable as its rows. */
 uint32_t engine_region(const struct engine *e, const void *key, uint32_t key_bytes)
 {
     return e->regions == 1 ? 0 : (uint32_t)(hash64(key, key_bytes, 1) % e->regions);

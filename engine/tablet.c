@@ -135,7 +135,7 @@ static int check_distinct(struct prepared *p, const struct rf_tablet *t, uint32_
         if (name == NULL)
             return engine_fail(p->error, -RFE_BAD_TABLET, tablet, i, RF_NONE,
                                "column %" PRIu32 " has no name", i);
-        uint32_t at = (uint32_t)hash64(name, strlen(name), 0) & (slots - 1);
+        uint32_t at = (uint32_t)hash_keyed(name, strlen(name), 0) & (slots - 1);
         for (; set[at] != 0; at = (at + 1) & (slots - 1))
             if (strcmp(t->column[set[at] - 1].name, name) == 0)
                 return engine_fail(p->error, -RFE_BAD_TABLET, tablet, i, RF_NONE,

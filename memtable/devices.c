@@ -94,7 +94,7 @@ static struct device_entry *entry_of(const struct devices *devices, uint32_t num
 
 static uint32_t hash_of(uint64_t incarnation, const void *key, uint32_t key_bytes)
 {
-    return (uint32_t)(hash64(key, key_bytes, incarnation * 0x9e3779b97f4a7c15u) >> 32);
+    return (uint32_t)(hash_keyed(key, key_bytes, incarnation * 0x9e3779b97f4a7c15u) >> 32);
 }
 
 static void count_bytes(struct devices *devices, uint64_t bytes)

@@ -55,7 +55,7 @@ void schema_count(const struct schema *s, struct schema_counts *counts_out)
 
 uint64_t schema_name_hash(uint32_t table_number, const char *name, size_t name_bytes)
 {
-    return hash64(name, name_bytes, table_number);
+    return hash_keyed(name, name_bytes, table_number);
 }
 
 bool schema_name_is(const char *stored, const char *name, size_t name_bytes)
@@ -114,7 +114,7 @@ bool schema_table_exists(const struct schema_table *t, uint64_t version)
 const struct schema_table *schema_find_table(const struct schema *s, const char *name,
                                              size_t name_bytes, uint64_t version)
 {
-    struct probe p = probe_begin(&s->table_names, hash64(name, name_bytes, 0));
+    struct probe p = probe_begin(&s->table_names, hash_keyed(name, name_bytes, 0));
     for (uint32_t number; (number = probe_next(&p)) != 0;) {
         const struct schema_table *t = schema_table_at(s, number);
         if (schema_table_exists(t, version) && schema_name_is(t->name, name, name_bytes)) return t;
@@ -124,7 +124,8 @@ const struct schema_table *schema_find_table(const struct schema *s, const char 
 
 struct schema_table *schema_table_to_change(struct schema *s, uint64_t incarnation)
 {
-    struct probe p = probe_begin(&s->table_numbers, hash64(&incarnation, sizeof incarnation, 0));
+    struct probe p =
+        probe_begin(&s->table_numbers, hash_keyed(&incarnation, sizeof incarnation, 0));
     for (uint32_t number; (number = probe_next(&p)) != 0;) {
         struct schema_table *t = schema_table_at(s, number);
         if (t->incarnation == incarnation) return t;
@@ -134,7 +135,8 @@ struct schema_table *schema_table_to_change(struct schema *s, uint64_t incarnati
 
 const struct schema_table *schema_table_by_incarnation(const struct schema *s, uint64_t incarnation)
 {
-    struct probe p = probe_begin(&s->table_numbers, hash64(&incarnation, sizeof incarnation, 0));
+    struct probe p =
+        probe_begin(&s->table_numbers, hash_keyed(&incarnation, sizeof incarnation, 0));
     for (uint32_t number; (number = probe_next(&p)) != 0;) {
         const struct schema_table *t = schema_table_at(s, number);
         if (t->incarnation == incarnation) return t;
@@ -189,13 +191,13 @@ bool schema_table_is_marked(const struct schema_table *t, uint64_t version)
 static uint64_t table_name_hash(const void *ctx, uint32_t number)
 {
     const struct schema_table *t = schema_table_at(ctx, number);
-    return hash64(t->name, strlen(t->name), 0);
+    return hash_keyed(t->name, strlen(t->name), 0);
 }
 
 static uint64_t table_number_hash(const void *ctx, uint32_t number)
 {
     const struct schema_table *t = schema_table_at(ctx, number);
-    return hash64(&t->incarnation, sizeof t->incarnation, 0);
+    return hash_keyed(&t->incarnation, sizeof t->incarnation, 0);
 }
 
 int schema_add_table(struct schema *s, const char *name, size_t name_bytes, uint64_t incarnation,

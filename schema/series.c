@@ -8,12 +8,12 @@
 
 static uint64_t device_hash(uint32_t table_number, const void *key, size_t key_bytes)
 {
-    return hash64(key, key_bytes, table_number);
+    return hash_keyed(key, key_bytes, table_number);
 }
 
 static uint64_t measurement_hash(uint64_t device, const char *name, size_t name_bytes)
 {
-    return hash64(name, name_bytes, device);
+    return hash_keyed(name, name_bytes, device);
 }
 
 static struct series *series_at(const struct schema *s, uint32_t number)

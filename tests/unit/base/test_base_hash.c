@@ -1,11 +1,13 @@
 #include "base/hash.h"
 #include "base/hash_impl.h"
+#include "tests/lib/child.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -90,10 +92,33 @@ static void hash64__one_bit_or_the_seed_differs__another_value(void **state)
     assert_true(hash64(data, 299, 5) != whole);
 }
 
+static int first_value(void *ctx)
+{
+    uint64_t *value = ctx;
+    *value = hash_keyed("name", 4, 0);
+    return hash_keyed("name", 4, 0) == *value && hash_keyed("name", 4, 1) != *value &&
+                   hash_keyed("nam", 3, 0) != *value && *value != hash64("name", 4, 0)
+               ? 0
+               : 1;
+}
+
+/* Before this process draws its own: each child draws one. */
+static void hash_keyed__two_processes__values_of_their_own(void **state)
+{
+    (void)state;
+    uint64_t *values = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(values != MAP_FAILED);
+    assert_int_equal(child_run(first_value, &values[0]), 0);
+    assert_int_equal(child_run(first_value, &values[1]), 0);
+    assert_true(values[0] != values[1]);
+    assert_int_equal(munmap(values, 4096), 0);
+}
+
 int main(void)
 {
     fill();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hash_keyed__two_processes__values_of_their_own),
         cmocka_unit_test(hash64__known_inputs__published_values),
         cmocka_unit_test(hash64__long_inputs_with_seeds__values_that_disks_hold),
         cmocka_unit_test(hash_variants__all_lengths_offsets_seeds__same_value_in_each_form),
