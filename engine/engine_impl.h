@@ -77,7 +77,7 @@ struct op_times {
 };
 
 /* A batch under way: made before it is reserved, given back when it is answered. */
-enum op_state { OP_WAITING, OP_DONE, OP_ABANDONED };
+enum op_state { OP_WAITING, OP_SLEEPING, OP_DONE, OP_ABANDONED };
 struct op {
     struct wal_ticket ticket; /* first: a ticket is its op */
     struct engine *engine;

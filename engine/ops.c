@@ -3,7 +3,6 @@
  * the lane gives it back then. */
 #include "engine/engine_impl.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -112,27 +111,29 @@ void op_done(struct wal_ticket *ticket)
         return;
     }
     /* Acquire and release: the waiter reads code after it sees DONE; we see that it has left. Once
-     * DONE is stored the op may be reused: only its address is used below, which stays mapped. */
+     * DONE is stored the op may be reused: only its address is used below, which stays mapped. Who
+     * has not gone to sleep yet will see it without a system call. */
     uint32_t was = atomic_exchange_explicit(&op->state, OP_DONE, memory_order_acq_rel);
-    if (was == OP_ABANDONED)
-        op_release(op);
-    else
-        futex_wake_one(&op->state);
+    if (was == OP_ABANDONED) op_release(op);
+    if (was == OP_SLEEPING) futex_wake_one(&op->state);
 }
 
 int op_wait(struct op *op)
 {
     int64_t deadline = deadline_after(op->engine->o.durable_wait_ns);
     for (;;) {
-        if (atomic_load_explicit(&op->state, memory_order_acquire) == OP_DONE) break;
+        uint32_t state = atomic_load_explicit(&op->state, memory_order_acquire);
+        if (state == OP_DONE) break;
+        if (state == OP_WAITING && !atomic_compare_exchange_strong(&op->state, &state, OP_SLEEPING))
+            break; /* done meanwhile */
         int64_t left = deadline == INT64_MAX ? -1 : deadline - mono_ns();
         if (deadline != INT64_MAX && left <= 0) {
-            uint32_t waiting = OP_WAITING;
-            if (atomic_compare_exchange_strong(&op->state, &waiting, OP_ABANDONED))
+            uint32_t sleeping = OP_SLEEPING;
+            if (atomic_compare_exchange_strong(&op->state, &sleeping, OP_ABANDONED))
                 return -RFE_UNKNOWN;
             break;
         }
-        (void)futex_wait(&op->state, OP_WAITING, left);
+        (void)futex_wait(&op->state, OP_SLEEPING, left);
     }
     int code = op->code;
     RF_PROBE1(wake, op);
@@ -143,12 +144,17 @@ int op_wait(struct op *op)
 
 /* ---- queues of asynchronous writes ---- */
 
+/* The descriptor is written and read only for a host that asked for it: whoever collects by polling
+ * or by waiting here makes no system call while answers come faster than they are collected. */
 struct engine_queue {
     struct engine *engine;
     int eventfd;
     uint32_t in_flight; /* owner's thread: begun and not collected */
     struct spin lock;
-    struct op *head, **tail; /* answered, in order */
+    struct op *head, **tail;   /* answered, in order */
+    bool watched;              /* the host knows the descriptor */
+    bool raised;               /* it is readable; only while watched */
+    _Atomic uint32_t sleeping; /* futex: 1 while the owner waits for a first answer */
 };
 
 int engine_queue_open(struct engine *e, struct engine_queue **queue_out)
@@ -167,19 +173,34 @@ int engine_queue_open(struct engine *e, struct engine_queue **queue_out)
     return 0;
 }
 
+/* Under the lock: readable exactly while answers wait. It never blocks, whatever its counter. */
+static void raise_locked(struct engine_queue *q)
+{
+    uint64_t one = 1;
+    if (q->head == NULL || q->raised || !q->watched) return;
+    q->raised = write(q->eventfd, &one, sizeof one) == (ssize_t)sizeof one;
+}
+static void lower_locked(struct engine_queue *q)
+{
+    uint64_t value;
+    if (q->head != NULL || !q->raised) return;
+    ssize_t n = read(q->eventfd, &value, sizeof value);
+    (void)n; /* nothing to read means lowered already */
+    q->raised = false;
+}
+
 void engine_queue_push(struct engine_queue *q, struct op *op)
 {
     op->next = NULL;
     spin_acquire(&q->lock);
-    bool first = q->head == NULL;
     *q->tail = op;
     q->tail = &op->next;
-    /* One wake-up for a run of answers. Inside the lock: once it is let go, the owner may collect
-     * this op, close the queue and free it. Nothing blocks: the descriptor does not. */
-    if (first) {
-        uint64_t one = 1;
-        ssize_t n = write(q->eventfd, &one, sizeof one);
-        (void)n; /* full means readable already */
+    /* Inside the lock: once it is let go, the owner may collect this op, close the queue and free
+     * it. Nothing here blocks. */
+    raise_locked(q);
+    if (atomic_load_explicit(&q->sleeping, memory_order_relaxed) != 0) {
+        atomic_store_explicit(&q->sleeping, 0, memory_order_relaxed); /* the lock orders both */
+        futex_wake_one(&q->sleeping);
     }
     spin_release(&q->lock);
 }
@@ -191,23 +212,23 @@ static struct op *pop(struct engine_queue *q)
     if (op != NULL) {
         q->head = op->next;
         if (q->head == NULL) q->tail = &q->head;
-    }
-    if (q->head == NULL && op != NULL) {
-        uint64_t value;
-        ssize_t n = read(q->eventfd, &value, sizeof value); /* nothing waits: not readable */
-        (void)n;
+        lower_locked(q);
     }
     spin_release(&q->lock);
     return op;
 }
 
-static bool wait_readable(struct engine_queue *q, int64_t deadline)
+/* False: the deadline has passed. Else there may be an answer. */
+static bool wait_answer(struct engine_queue *q, int64_t deadline)
 {
-    int64_t left = deadline == INT64_MAX ? 1000000000 : deadline - mono_ns();
-    if (left <= 0) return false;
-    struct pollfd p = {.fd = q->eventfd, .events = POLLIN};
-    struct timespec t = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-    (void)ppoll(&p, 1, &t, NULL);
+    int64_t left = deadline == INT64_MAX ? -1 : deadline - mono_ns();
+    if (deadline != INT64_MAX && left <= 0) return false;
+    spin_acquire(&q->lock);
+    bool none = q->head == NULL;
+    atomic_store_explicit(&q->sleeping, none, memory_order_relaxed);
+    spin_release(&q->lock);
+    if (!none) return true;
+    (void)futex_wait(&q->sleeping, 1, left);
     return true;
 }
 
@@ -222,7 +243,7 @@ int engine_completions(struct engine_queue *q, struct rf_completion *out, uint32
     while (n < max) {
         struct op *op = pop(q);
         if (op == NULL) {
-            if (n > 0 || q->in_flight == 0 || timeout_ms == 0 || !wait_readable(q, deadline)) break;
+            if (n > 0 || q->in_flight == 0 || timeout_ms == 0 || !wait_answer(q, deadline)) break;
             continue;
         }
         struct rf_completion c = {.user = op->user, .code = op->code};
@@ -240,6 +261,10 @@ int engine_completions(struct engine_queue *q, struct rf_completion *out, uint32
 
 int engine_queue_eventfd(struct engine_queue *q)
 {
+    spin_acquire(&q->lock);
+    q->watched = true;
+    raise_locked(q);
+    spin_release(&q->lock);
     return q->eventfd;
 }
 
@@ -253,7 +278,7 @@ void engine_queue_close(struct engine_queue *q)
     while (q->in_flight > 0) {
         struct op *op = pop(q);
         if (op == NULL) {
-            (void)wait_readable(q, INT64_MAX);
+            (void)wait_answer(q, INT64_MAX);
             continue;
         }
         op_release(op);
