@@ -21,7 +21,7 @@ static int copy_file(struct io_env *env, const char *name, const char *to)
     uint64_t at = 0;
     for (size_t n = 1; rc == 0 && n > 0; at += n) {
         rc = io_pread(from, buffer, COPY_CHUNK_BYTES, at, &n);
-        if (rc == 0 && n > 0 && fwrite(buffer, 1, n, out) != n) rc = -EIO;
+        if (rc == 0 && n > 0 && fwrite(buffer, 1, n, out) != n) rc = errno != 0 ? -errno : -EIO;
     }
     if (out != NULL && fclose(out) != 0 && rc == 0) rc = -errno;
     mem_free(buffer);

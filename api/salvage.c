@@ -2,7 +2,6 @@
 #include "api/salvage.h"
 
 #include "api/handle.h"
-#include "memtable/batch.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,28 +38,65 @@ static void tell_holes(struct salvaging *s, uint32_t lane, const struct salvage_
         snprintf(text, sizeof text,
                  "%s: offset %" PRIu64 ": %" PRIu64 " bytes hold no whole record", path,
                  lsn_offset(lsn, segment_bytes), l->holes[i].bytes);
-        tell(s, text);
+        if (!l->holes[i].told) tell(s, text);
         s->report.places++;
         s->report.bytes_lost += l->holes[i].bytes;
     }
 }
 
-/* A record whose payload verified but makes no sense was written by something else: it is named. */
-static bool makes_sense(struct salvaging *s, uint32_t lane, const struct salvage_record *r)
+static void lose_record(struct salvaging *s, uint32_t lane, const struct salvage_record *r,
+                        const char *why)
 {
-    struct err_msg why = {.code = 0};
-    struct batch_delete d;
-    int rc = r->head.type == WAL_RECORD_DELETE
-                 ? batch_decode_delete(r->payload, r->head.payload_bytes, &d, &why)
-                 : batch_check(r->payload, r->head.payload_bytes, &why);
-    if (rc == 0) return true;
-    char text[ERR_MSG_BYTES + 96];
+    char text[sizeof(struct rf_error) + 96];
     snprintf(text, sizeof text, "lane %" PRIu32 ", position %" PRIu64 ": %s", lane, r->head.lsn,
-             why.text);
+             why);
     tell(s, text);
     s->report.places++;
     s->report.bytes_lost += r->head.covered_bytes;
-    return false;
+}
+
+/* What a record itself is to blame for: it is lost, and the next one is looked at. */
+static bool is_of_record(int rc)
+{
+    switch (rc) {
+    case -RFE_BAD_TABLET:
+    case -RFE_BAD_NAME:
+    case -RFE_LIMIT:
+    case -RFE_TYPE_MISMATCH:
+    case -RFE_NO_TABLE:
+    case -RFE_NO_DATABASE:
+    case -RFE_NO_COLUMN:
+    case -RFE_SEMANTIC_ERROR:
+    case -RFE_ENTRY_TOO_LARGE:
+    case -RFE_SPANS_REGIONS: return true;
+    default: return false;
+    }
+}
+
+/* A record whose checksum is right but which makes no sense, or names what the catalog never had, was
+ * written by something else. */
+static int write_record(struct salvaging *s, uint32_t lane, const struct salvage_record *r)
+{
+    struct err_msg bad = {.code = 0};
+    struct rf_error why = {.code = 0};
+    uint64_t rows = 0;
+    bool gone;
+    int rc = engine_check_record(s->in.schema, r->head.type, r->payload, r->head.payload_bytes,
+                                 &gone, &bad);
+    if (rc != 0) {
+        lose_record(s, lane, r, bad.text);
+        return 0;
+    }
+    rc = salvage_write(&s->in, s->to, r, &rows, &why);
+    if (is_of_record(rc)) {
+        lose_record(s, lane, r, why.text);
+        return 0;
+    }
+    if (rc != 0 && why.code == 0) (void)handle_error(&why, rc, NULL);
+    if (rc != 0) *s->error = why;
+    s->report.batches += rc == 0;
+    s->report.rows += rc == 0 ? rows : 0;
+    return rc;
 }
 
 static int write_lane(struct salvaging *s, uint32_t lane)
@@ -69,13 +105,8 @@ static int write_lane(struct salvaging *s, uint32_t lane)
     struct salvage_lane l;
     int rc = salvage_find(&s->in, lane, &images, unreadable, s, &l);
     if (rc == 0) tell_holes(s, lane, &l);
-    for (uint32_t i = 0; i < l.record_count && rc == 0; i++) {
-        uint64_t rows;
-        if (!makes_sense(s, lane, &l.records[i])) continue;
-        rc = salvage_write(&s->in, s->to, &l.records[i], &rows, s->error);
-        s->report.batches += rc == 0;
-        s->report.rows += rc == 0 ? rows : 0;
-    }
+    for (uint32_t i = 0; i < l.record_count && rc == 0; i++)
+        rc = write_record(s, lane, &l.records[i]);
     salvage_lane_deinit(&l);
     inspect_lane_deinit(&images);
     return rc;

@@ -17,6 +17,7 @@ struct salvage_record {
 struct salvage_hole {
     uint64_t lsn;
     uint64_t bytes;
+    bool told; /* by salvage_find already: a segment that is missing or has no header */
 };
 
 struct salvage_lane {
@@ -27,15 +28,16 @@ struct salvage_lane {
     uint64_t mark_lsn;
 };
 
-/* Reads and walks one lane. unreadable(ctx, text) names segments without a header. Deinit it
+/* Reads and walks one lane. unreadable(ctx, text) names segments that are missing or without a
+ * header. Deinit it
  * always; the records point into lane's images. */
 RF_NODISCARD int salvage_find(struct inspect *in, uint32_t lane, struct inspect_lane *images,
                               void (*unreadable)(void *ctx, const char *text), void *ctx,
                               struct salvage_lane *out);
 void salvage_lane_deinit(struct salvage_lane *lane);
 
-/* Writes one record's batch or delete into `to` by names, at the catalog's newest version.
- * *rows_out: rows written. Errors of rf_write_batch and rf_delete. */
+/* Writes one record's batch or delete into `to` by names, at the catalog's newest version. The record
+ * has passed engine_check_record. *rows_out: rows written. Errors of rf_write_batch and rf_delete. */
 RF_NODISCARD int salvage_write(struct inspect *in, struct rf_engine *to,
                                const struct salvage_record *record, uint64_t *rows_out,
                                struct rf_error *error);

@@ -10,6 +10,8 @@
 struct walk {
     struct inspect *in;
     struct salvage_lane *out;
+    void (*unreadable)(void *ctx, const char *text);
+    void *ctx;
     struct wal_void_set voids;
     uint64_t segment_bytes;
     uint32_t block_bytes;
@@ -36,14 +38,14 @@ static int add_record(struct salvage_lane *l, const struct wal_record_head *h,
     return 0;
 }
 
-static int add_hole(struct salvage_lane *l, uint64_t lsn, uint64_t bytes)
+static int add_hole(struct salvage_lane *l, uint64_t lsn, uint64_t bytes, bool told)
 {
     if (bytes == 0) return 0;
     if (l->hole_count == l->hole_room) {
         int rc = grow((void **)&l->holes, &l->hole_room, sizeof *l->holes);
         if (rc != 0) return rc;
     }
-    l->holes[l->hole_count++] = (struct salvage_hole){.lsn = lsn, .bytes = bytes};
+    l->holes[l->hole_count++] = (struct salvage_hole){.lsn = lsn, .bytes = bytes, .told = told};
     return 0;
 }
 
@@ -96,13 +98,13 @@ static int walk_segment(struct walk *w, const struct wal_live_segment *s)
             at += WAL_RECORD_ALIGN;
             continue;
         }
-        if (at > hole && hole != after_cut) rc = add_hole(w->out, base + hole, at - hole);
+        if (at > hole && hole != after_cut) rc = add_hole(w->out, base + hole, at - hole, false);
         if (rc == 0) rc = take(w, &h, s->image + at + WAL_RECORD_HEAD_BYTES, &salt);
         at += h.covered_bytes;
         hole = at;
         if (h.type == WAL_RECORD_CUT) after_cut = hole;
     }
-    if (rc == 0 && hole < end) rc = add_hole(w->out, base + hole, end - hole);
+    if (rc == 0 && hole < end) rc = add_hole(w->out, base + hole, end - hole, false);
     return rc;
 }
 
@@ -141,6 +143,34 @@ static void settle(struct walk *w)
     l->record_count = kept;
 }
 
+/* The numbers from *next up to the segment's: files that are not there. */
+static int note_missing(struct walk *w, uint32_t lane, uint64_t *next, uint64_t number)
+{
+    uint64_t from = *next;
+    *next = number + 1;
+    if (from >= number) return 0;
+    char path[WAL_PATH_BYTES], text[256];
+    wal_segment_path(path, lane, from);
+    snprintf(text, sizeof text, "%s: missing, %" PRIu64 " segments from this one on", path,
+             number - from);
+    w->unreadable(w->ctx, text);
+    return add_hole(w->out, from * w->segment_bytes, (number - from) * w->segment_bytes, true);
+}
+
+static int find_in_segment(struct walk *w, uint32_t lane, struct wal_live_segment *s)
+{
+    struct err_msg msg = {.code = 0};
+    int rc = read_segment(w, lane, s, &msg);
+    if (rc == -RFE_CORRUPT || rc == -RFE_NEWER_VERSION || rc == -EIO) {
+        w->unreadable(w->ctx, msg.code != 0 ? msg.text : err_text(rc));
+        return add_hole(w->out, s->number * w->segment_bytes, w->segment_bytes, true);
+    }
+    if (rc != 0) return rc;
+    if (s->head.mark > w->out->mark_lsn) w->out->mark_lsn = s->head.mark;
+    if (s->head.cut_lsn != 0) discard_from(w->out, s->head.cut_lsn);
+    return walk_segment(w, s);
+}
+
 int salvage_find(struct inspect *in, uint32_t lane, struct inspect_lane *images,
                  void (*unreadable)(void *ctx, const char *text), void *ctx,
                  struct salvage_lane *out)
@@ -148,21 +178,15 @@ int salvage_find(struct inspect *in, uint32_t lane, struct inspect_lane *images,
     memset(out, 0, sizeof *out);
     struct walk w = {.in = in,
                      .out = out,
+                     .unreadable = unreadable,
+                     .ctx = ctx,
                      .segment_bytes = in->dir.manifest.segment_bytes,
                      .block_bytes = in->dir.manifest.block_bytes};
+    uint64_t next = in->dir.manifest.head[lane];
     int rc = inspect_lane_init(in, lane, images);
     for (uint32_t i = 0; i < images->count && rc == 0; i++) {
-        struct wal_live_segment *s = &images->segments[i];
-        struct err_msg msg = {.code = 0};
-        rc = read_segment(&w, lane, s, &msg);
-        if (rc == -RFE_CORRUPT || rc == -RFE_NEWER_VERSION || rc == -EIO) {
-            if (unreadable != NULL) unreadable(ctx, msg.code != 0 ? msg.text : err_text(rc));
-            rc = add_hole(out, s->number * w.segment_bytes, w.segment_bytes);
-            continue;
-        }
-        if (rc == 0 && s->head.mark > out->mark_lsn) out->mark_lsn = s->head.mark;
-        if (rc == 0 && s->head.cut_lsn != 0) discard_from(out, s->head.cut_lsn);
-        if (rc == 0) rc = walk_segment(&w, s);
+        rc = note_missing(&w, lane, &next, images->segments[i].number);
+        if (rc == 0) rc = find_in_segment(&w, lane, &images->segments[i]);
     }
     if (rc == 0) settle(&w);
     wal_void_deinit(&w.voids);

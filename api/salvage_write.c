@@ -1,5 +1,7 @@
 /* Records written again by names: the old catalog says what the numbers mean. */
 #include "api/salvage.h"
+
+#include "api/handle.h"
 #include "engine/engine.h"
 #include "engine/scratch.h"
 #include "memtable/batch.h"
@@ -170,11 +172,18 @@ static int put_group(struct inspect *in, struct scratch *p, const struct batch_v
         if (rc == 0) ++*count;
         return rc;
     }
-    for (uint32_t i = 0; i < g.group.fragment_count; i++) {
-        struct batch_fragment f;
+    /* The fragments of one device, which are all that a tablet of this model has, are one tablet
+     * again: with one each, every column would be named once a partition. */
+    for (uint32_t i = 0, last; i < g.group.fragment_count; i = last + 1) {
+        struct batch_fragment f, next;
         batch_read_fragment(v, g.group.fragment_first + i, &f);
         g.first = f.row_first;
         g.rows = f.rows;
+        for (last = i; last + 1 < g.group.fragment_count; last++) {
+            batch_read_fragment(v, g.group.fragment_first + last + 1, &next);
+            if (next.device != f.device) break;
+            g.rows += next.rows;
+        }
         int rc = put_tablet(p, &g, g.group.fragment_first + i, &tablets[*count]);
         if (rc != 0) return rc;
         if (tablets[*count].columns > 0) ++*count; /* else all of its series are gone */
@@ -201,6 +210,24 @@ static int write_data(struct inspect *in, struct rf_engine *to, const struct sal
 
 /* ---- deletes ---- */
 
+/* Tree model: what the target does not have, since nothing of it was saved, needs no delete. */
+static int delete_series(struct rf_engine *to, const struct rf_delete_options *o,
+                         struct rf_error *error)
+{
+    int rc = rf_delete(to, o, error);
+    if (rc == -RFE_NO_DATABASE) return 0;
+    if (rc != -RFE_NO_COLUMN) return rc;
+    rc = 0;
+    for (uint32_t i = 0; i < o->column_count && rc == 0; i++) {
+        struct rf_delete_options one = *o;
+        one.columns = &o->columns[i];
+        one.column_count = 1;
+        rc = rf_delete(to, &one, error);
+        if (rc == -RFE_NO_COLUMN) rc = 0;
+    }
+    return rc;
+}
+
 static int delete_device(struct rf_engine *to, const struct schema_table *table, const void *key,
                          uint32_t key_bytes, struct rf_delete_options *o, struct scratch *p,
                          struct rf_error *error)
@@ -210,7 +237,7 @@ static int delete_device(struct rf_engine *to, const struct schema_table *table,
     o->tag_count = 0;
     if (schema_table_is_tree(table)) {
         o->device = tree_path(p, table, key, key_bytes);
-        return o->device == NULL ? -ENOMEM : rf_delete(to, o, error);
+        return o->device == NULL ? -ENOMEM : delete_series(to, o, error);
     }
     o->table = schema_table_name(table);
     for (uint32_t i = 0; i < SCHEMA_TAGS_MAX; i++) {
@@ -220,6 +247,8 @@ static int delete_device(struct rf_engine *to, const struct schema_table *table,
         uint32_t n = 0;
         char *copy = NULL;
         if (engine_key_tag(key, key_bytes, i, &value, &n)) {
+            if (memchr(value, 0, n) != NULL) /* a filter would end there: another device's */
+                return handle_error(error, -RFE_BAD_NAME, NULL);
             copy = piece(p, n, 1);
             if (copy == NULL) return -ENOMEM;
             memcpy(copy, value, n);

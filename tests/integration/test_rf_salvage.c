@@ -230,6 +230,87 @@ static void rf_salvage__damage_in_the_middle__all_else_is_saved(void **state)
     assert_int_equal(rf_salvage(dir, saved, hear, NULL, NULL, &error), -17 /* EEXIST */);
 }
 
+/* What is left of the log deletes from a database whose rows are all lost. */
+static void rf_salvage__only_deletes_are_whole__they_have_nothing_to_do(void **state)
+{
+    (void)state;
+    fill(1);
+    flip("lane-00/0000000001", 8192);
+    struct rf_salvage_report report = {.size = sizeof report};
+    struct rf_error error;
+    told = 0;
+    int rc = rf_salvage(dir, saved, hear, NULL, &report, &error);
+    if (rc != 0) fail_msg("rf_salvage: %d %s", rc, error.text);
+    assert_int_equal(told, 1);
+    assert_int_equal(report.batches, 2);
+    assert_int_equal(report.rows, 0);
+    assert_int_equal(verify(saved), RF_VERDICT_CLEAN);
+}
+
+/* One tablet of the tree model in as many partitions as a record holds: what takes a column's entry
+ * once there must not take one a partition when it is written again. */
+static void rf_salvage__tree_tablet_of_many_partitions__fits_again(void **state)
+{
+    (void)state;
+    enum { PARTS = 3000, COLUMNS = 25 };
+    struct rf_options o;
+    struct rf_engine *e;
+    struct rf_error error;
+    rf_options_init(&o);
+    o.segment_bytes = 1 << 20;
+    o.memory_bytes = 16 << 20;
+    o.partition_interval = 1;
+    assert_int_equal(rf_open(dir, &o, &e, &error), 0);
+    static int64_t times[PARTS];
+    static char names[COLUMNS][8];
+    struct rf_column c[COLUMNS];
+    for (int i = 0; i < PARTS; i++)
+        times[i] = i;
+    for (int i = 0; i < COLUMNS; i++) {
+        snprintf(names[i], sizeof names[i], "c%d", i);
+        c[i] = (struct rf_column){
+            .name = names[i], .type = RF_INT64, .category = RF_FIELD, .values = times};
+    }
+    struct rf_tablet t = {.size = sizeof t,
+                          .device = "root.db.d",
+                          .rows = PARTS,
+                          .columns = COLUMNS,
+                          .times = times,
+                          .column = c};
+    int rc = rf_write(e, &t, &error);
+    if (rc != 0) fail_msg("rf_write: %d %s", rc, error.text);
+    assert_int_equal(rf_close(e), 0);
+    struct rf_salvage_report report = {.size = sizeof report};
+    told = 0;
+    rc = rf_salvage(dir, saved, hear, NULL, &report, &error);
+    if (rc != 0) fail_msg("rf_salvage: %d %s", rc, error.text);
+    assert_int_equal(told, 0);
+    assert_int_equal(report.rows, PARTS);
+}
+
+/* A segment that is gone is a place without records, and is told as one. */
+static void rf_salvage__segment_missing__told_and_the_rest_saved(void **state)
+{
+    (void)state;
+    fill(150); /* several segments */
+    char path[160];
+    snprintf(path, sizeof path, "%s/lane-00/0000000002", dir);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(verify(dir), RF_VERDICT_CORRUPT);
+    assert_int_equal(told, 1);
+    struct rf_salvage_report report = {.size = sizeof report};
+    struct rf_error error;
+    told = 0;
+    int rc = rf_salvage(dir, saved, hear, NULL, &report, &error);
+    if (rc != 0) fail_msg("rf_salvage: %d %s", rc, error.text);
+    assert_int_equal(told, 1);
+    assert_non_null(strstr(last, "lane-00/0000000002"));
+    assert_int_equal(report.places, 1);
+    assert_true(report.bytes_lost >= 1 << 20);
+    assert_true(report.batches > 20 && report.batches < 152);
+    assert_int_equal(verify(saved), RF_VERDICT_CLEAN);
+}
+
 static void rf_verify__missing_directory__is_an_error(void **state)
 {
     (void)state;
@@ -244,6 +325,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rf_salvage__undamaged__the_same_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(rf_salvage__damage_in_the_middle__all_else_is_saved, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(rf_salvage__only_deletes_are_whole__they_have_nothing_to_do,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(rf_salvage__tree_tablet_of_many_partitions__fits_again,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(rf_salvage__segment_missing__told_and_the_rest_saved, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(rf_verify__missing_directory__is_an_error, setup, teardown),
     };
