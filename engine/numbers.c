@@ -46,7 +46,7 @@ static int check_data(const struct schema *s, const uint8_t *payload, uint32_t b
     *gone_out = true;
     for (uint32_t i = 0; i < v.group_count; i++) {
         struct batch_group g;
-        bool gone;
+        bool gone = false;
         batch_read_group(&v, i, &g);
         rc = check_group(s, &v, &g, &gone, why);
         if (rc != 0) return rc;

@@ -337,7 +337,7 @@ static void rf_queue_close__in_flight__waits_and_drops(void **state)
 
 struct worker {
     pthread_t thread;
-    char host[8];
+    char host[16];
     uint32_t failed;
 };
 

@@ -324,7 +324,7 @@ static void rf_write_batch__second_tablet_bad__first_leaves_nothing(void **state
 /* Sixteen tags and a field; the last tag is `bytes` long. */
 static int write_tags(uint32_t tags, uint32_t bytes, struct rf_error *error)
 {
-    static char names[17][8];
+    static char names[17][16];
     static char value[8192];
     uint32_t shortest[] = {0, 1}, longest[] = {0, bytes};
     struct rf_column c[18];
@@ -583,7 +583,7 @@ static void rf_write__devices_of_two_regions__spans_regions(void **state)
     refuse(&t, (struct place){RF_CODE_SPANS_REGIONS, 0, RF_NONE, RF_NONE, "64 regions"});
     struct rf_column each[8];
     struct rf_tablet eight[8];
-    char names[8][16];
+    char names[8][24];
     for (int i = 0; i < 8; i++) {
         eight[i] = good(&each[i]);
         snprintf(names[i], sizeof names[i], "root.db.d%d", i / 7);

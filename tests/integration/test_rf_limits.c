@@ -302,7 +302,7 @@ static _Atomic uint32_t failures;
 
 struct writer {
     pthread_t thread;
-    char column[16];
+    char column[32];
 };
 
 static void *add_one_column(void *arg)
@@ -328,7 +328,7 @@ static void rf_write__32_writers_add_a_column_each__four_commits(void **state)
     kit_write(e, "t", NULL, 1, 1);
     assert_int_equal(pthread_barrier_init(&barrier, NULL, WRITERS + 1), 0);
     for (int round = 0; round < 6; round++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "alone%d", round);
         struct rf_column_def def = {name, RF_INT64, RF_FIELD};
         int64_t began = kit_now_ns();
