@@ -88,6 +88,10 @@ static bool parse_number(const struct arg *arg, struct text t)
     case ARG_BYTES:
         if (!parse_bytes(t, &value)) return false;
         break;
+    case ARG_SHARE:
+        if (text_to_double(t, &seconds) != NUMBER_OK || seconds < 0 || seconds > 1) return false;
+        *(double *)arg->to = seconds;
+        return true;
     default:
         if (text_to_double(t, &seconds) != NUMBER_OK || seconds < 0 || seconds > 1e9) return false;
         *(int64_t *)arg->to = (int64_t)(seconds * 1000);
@@ -107,6 +111,7 @@ static bool bad_value(const char *command, const struct arg *arg, const char *va
             fprintf(stderr, "%s%s", i == 0 ? "one of " : ", ", arg->choices[i]);
         fprintf(stderr, " is expected\n");
         break;
+    case ARG_SHARE: fprintf(stderr, "a share between 0 and 1 is expected\n"); break;
     case ARG_SECONDS: fprintf(stderr, "seconds are expected, like 1.5\n"); break;
     default:
         fprintf(stderr, "%s between %llu and %llu is expected\n",
@@ -131,6 +136,7 @@ static bool set_value(const char *command, const struct arg *arg, const char *va
         return bad_value(command, arg, value);
     case ARG_COUNT:
     case ARG_BYTES:
+    case ARG_SHARE:
     case ARG_SECONDS: break;
     }
     return parse_number(arg, text_of(value)) || bad_value(command, arg, value);

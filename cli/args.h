@@ -14,6 +14,7 @@ enum arg_kind {
     ARG_COUNT,   /* to: uint64_t, min..max */
     ARG_BYTES,   /* to: uint64_t; 64M, 1G, 4096; min..max */
     ARG_SECONDS, /* to: int64_t, in ms; 1.5 */
+    ARG_SHARE,   /* to: double, 0..1 */
     ARG_CHOICE,  /* to: int, the index in choices */
 };
 

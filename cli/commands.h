@@ -13,5 +13,7 @@ enum exit_code command_stat(int argc, char **argv);
 enum exit_code command_verify(int argc, char **argv);
 enum exit_code command_salvage(int argc, char **argv);
 enum exit_code command_dump(int argc, char **argv);
+enum exit_code command_bench(int argc, char **argv);
+enum exit_code command_profile(int argc, char **argv);
 
 #endif

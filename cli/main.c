@@ -18,6 +18,8 @@ static const struct {
     {"verify", command_verify, "read everything, and name each fault"},
     {"salvage", command_salvage, "copy what is whole out of a damaged directory into a new one"},
     {"dump", command_dump, "print the log record by record, as it lies in the files"},
+    {"bench", command_bench, "measure how fast it writes here: rates, latency, stalls"},
+    {"profile", command_profile, "the same, and what stage of a write the time goes to"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
