@@ -82,21 +82,21 @@ static struct figures work_out(const struct bench_result *r)
 
 static void print_what(const struct bench_options *o, const struct bench_result *r, FILE *f)
 {
-    fprintf(f, "what      %" PRIu64 " writers, ", o->writers);
+    fprintf(f, "what      %" PRIu64 " writer%s, ", o->writers, o->writers == 1 ? "" : "s");
     if (o->rate != 0) fprintf(f, "%" PRIu64 " batches/s offered, ", o->rate);
     fprintf(f, "%" PRIu64 " in flight each", o->in_flight);
     if (o->replay != NULL)
         fprintf(f, "; %s in tablets of %" PRIu64 " lines\n", o->replay, o->rows);
     else
-        fprintf(f, "; %" PRIu64 " rows x %" PRIu64 " columns (%s, %s) of %" PRIu64 " devices\n",
+        fprintf(f, "; %" PRIu64 " rows x %" PRIu64 " columns (%s, %s), %" PRIu64 " device%s\n",
                 o->rows, o->columns, o->types != NULL ? o->types : "DOUBLE", shape_names[o->shape],
-                o->devices);
+                o->devices, o->devices == 1 ? "" : "s");
     fprintf(f,
-            "engine    sync %s, %s, %s, %" PRIu64 " writes deep, %" PRIu32 " lanes, %" PRIu64
+            "engine    sync %s, %s, %s, %" PRIu64 " writes deep, %" PRIu32 " lane%s, %" PRIu64
             " MiB of images\n",
             sync_names[o->sync], r->after.backend != NULL ? r->after.backend : "none",
             o->buffered ? "buffered" : "direct", o->depth, r->after.lanes,
-            r->after.memory_bytes >> 20);
+            r->after.lanes == 1 ? "" : "s", r->after.memory_bytes >> 20);
     fprintf(f, "prepared  %.2f s, until every image and segment was ready\n",
             (double)r->prepared_ns / 1e9);
 }

@@ -67,9 +67,10 @@ static void take_answer(struct writer *w, struct bench_flight *f, int code, int6
 static void collect(struct writer *w, int64_t until_ns)
 {
     struct rf_completion c[64];
-    int n = rf_completions(w->queue, c, 64, 0);
-    if (n == 0 && until_ns > 0) {
-        int64_t left = until_ns == INT64_MAX ? 100000000 : until_ns - bench_now_ns();
+    int n = rf_completions(w->queue, c, 64, until_ns == INT64_MAX ? 100 : 0);
+    if (n == 0 && until_ns > 0 && until_ns != INT64_MAX) {
+        /* An open loop's next turn is no whole number of milliseconds away. */
+        int64_t left = until_ns - bench_now_ns();
         if (left <= 0) return;
         struct pollfd p = {.fd = rf_queue_eventfd(w->queue), .events = POLLIN};
         struct timespec t = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};

@@ -74,9 +74,9 @@ static enum exit_code write_svg(const struct bench_options *o, const struct benc
     if (f == NULL) return EXIT_ENVIRONMENT;
     snprintf(title, sizeof title,
              "%" PRIu64 " batches of %" PRIu64 " rows x %" PRIu64 " columns, %" PRIu64
-             " writers with %" PRIu64 " in flight each, sync %s, %s",
-             p->batches, o->rows, o->columns, o->writers, o->in_flight, syncs[o->sync],
-             r->after.backend != NULL ? r->after.backend : "none");
+             " writer%s with %" PRIu64 " in flight each, sync %s, %s",
+             p->batches, o->rows, o->columns, o->writers, o->writers == 1 ? "" : "s", o->in_flight,
+             syncs[o->sync], r->after.backend != NULL ? r->after.backend : "none");
     profile_svg(p, title, f);
     return bench_file_close(o->command, o->svg, f, EXIT_OK);
 }

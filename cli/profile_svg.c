@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { WIDTH = 960, HEIGHT = 640, LEFT = 150, RIGHT = 930 };
+enum { WIDTH = 960, HEIGHT = 640, LEFT = 150, RIGHT = 870 };
 enum { BARS_TOP = 96, BAR_HEIGHT = 34, LEGEND_TOP = 214, CURVE_TOP = 300, CURVE_BOTTOM = 580 };
 enum { CURVES_MAX = 5 };
 
@@ -75,7 +75,7 @@ static void bar(FILE *f, double y, const char *name, const int64_t *sum, double 
 static void legend(FILE *f)
 {
     for (uint32_t i = 0; i < RF_STAGES; i++) {
-        int x = LEFT + (int)(i % 7) * 111, y = LEGEND_TOP + (int)(i / 7) * 22;
+        int x = LEFT + (int)(i % 7) * 103, y = LEGEND_TOP + (int)(i / 7) * 22;
         fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", x, y,
                 colours[i]);
         text(f, x + 18, y + 11, "start", rf_stage_name(i));
@@ -85,12 +85,12 @@ static void legend(FILE *f)
 /* ---- curves ---- */
 
 struct scale {
-    double low, high; /* log10 of ns */
+    double low, high; /* log10 of ns; low is 2: what is below 100 ns lies on the axis */
 };
 
 static double y_of(const struct scale *s, double ns)
 {
-    double share = (log10(ns < 1 ? 1 : ns) - s->low) / (s->high - s->low);
+    double share = (log10(ns < 100 ? 100 : ns) - s->low) / (s->high - s->low);
     return CURVE_BOTTOM - share * (CURVE_BOTTOM - CURVE_TOP);
 }
 
@@ -123,18 +123,36 @@ static void axes(FILE *f, const struct scale *s)
     }
 }
 
-static void curve(FILE *f, const struct scale *s, const struct hist *h, const char *name,
-                  const char *colour, bool thick)
+/* Labels stand behind the curves' ends, below one another where those meet. */
+struct labels {
+    double y[CURVES_MAX + 1];
+    int count;
+};
+
+static double place_label(struct labels *l, double y)
 {
+    for (int i = 0; i < l->count; i++) {
+        if (fabs(l->y[i] - y) >= 14) continue;
+        y = l->y[i] + 14;
+        i = -1;
+    }
+    l->y[l->count++] = y;
+    return y;
+}
+
+static void curve(FILE *f, const struct scale *s, const struct hist *h, struct labels *labels,
+                  const char *name, const char *colour)
+{
+    bool is_total = strcmp(name, "total") == 0;
     fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" points=\"", colour,
-            thick ? "2.5" : "1.5");
+            is_total ? "2.5" : "1.5");
     for (double nines = 0; nines <= 5.001; nines += 0.1)
         fprintf(f, "%.1f,%.1f ", x_of(nines),
                 y_of(s, (double)hist_quantile(h, 1 - pow(10, -nines))));
     fprintf(f, "\"><title>%s</title></polyline>\n", name);
-    double end = y_of(s, (double)hist_quantile(h, 0.99999));
-    fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"%s\">%s</text>\n", RIGHT,
-            end - 5, thick ? "currentColor" : colour, name);
+    double end = place_label(labels, y_of(s, (double)hist_quantile(h, 0.99999)) + 4);
+    fprintf(f, "<text x=\"%d\" y=\"%.1f\" style=\"fill:%s\">%s</text>\n", RIGHT + 6, end, colour,
+            name);
 }
 
 /* The stages that most of the time went to. */
@@ -143,7 +161,9 @@ static void curves(FILE *f, const struct profile *p)
     double high = (double)hist_quantile(&p->total, 1);
     const struct scale s = {2, ceil(log10(high < 1000 ? 1000 : high))};
     bool shown[RF_STAGES] = {false};
+    struct labels labels = {.count = 0};
     axes(f, &s);
+    curve(f, &s, &p->total, &labels, "total", "#222");
     for (int n = 0; n < CURVES_MAX; n++) {
         uint32_t most = RF_STAGES;
         for (uint32_t i = 0; i < RF_STAGES; i++)
@@ -152,9 +172,8 @@ static void curves(FILE *f, const struct profile *p)
                 most = i;
         if (most == RF_STAGES) break;
         shown[most] = true;
-        curve(f, &s, &p->stage[most], rf_stage_name(most), colours[most], false);
+        curve(f, &s, &p->stage[most], &labels, rf_stage_name(most), colours[most]);
     }
-    curve(f, &s, &p->total, "total", "currentColor", true);
 }
 
 void profile_svg(const struct profile *p, const char *title, FILE *f)
