@@ -283,8 +283,8 @@ int engine_scan_next(struct engine_cursor *c, struct rf_tablet *rows_out)
     return rc;
 }
 
-int engine_count(struct engine *e, const struct rf_scan_options *o, uint64_t *rows_out,
-                 struct rf_error *error)
+static int count_once(struct engine *e, const struct rf_scan_options *o, uint64_t *rows_out,
+                      struct rf_error *error)
 {
     struct engine_cursor *c;
     int rc = engine_scan_open(e, o, &c, error);
@@ -305,4 +305,14 @@ int engine_count(struct engine *e, const struct rf_scan_options *o, uint64_t *ro
     if (rc != 0) return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
     *rows_out = rows;
     return 0;
+}
+
+int engine_count(struct engine *e, const struct rf_scan_options *o, uint64_t *rows_out,
+                 struct rf_error *error)
+{
+    int rc;
+    do { /* a table that changes meanwhile: no row was handed out, so it starts over */
+        rc = count_once(e, o, rows_out, error);
+    } while (rc == -RFE_SCHEMA_CHANGED);
+    return rc;
 }

@@ -379,6 +379,54 @@ static void rf_trim__forgotten_cursor__is_revoked_and_goes_on(void **state)
     rf_scan_close(fresh);
 }
 
+/* ---- beside changes of the table ---- */
+
+static void *change_columns(void *arg)
+{
+    const struct rf_column_def def = {"x", RF_INT32, RF_FIELD};
+    uint32_t *changes = arg;
+    for (; !atomic_load(&done); *changes += 3) {
+        if (rf_table_add_columns(e, "s", &def, 1, NULL) != 0) fault("a column was not added");
+        if (rf_table_drop_column(e, "s", "x", NULL) != 0) fault("a column was not dropped");
+        if (rf_table_set_ttl(e, "s", *changes % 2 == 0 ? INT64_MAX : 0, NULL) != 0) /* hides none */
+            fault("a TTL was not set");
+    }
+    return NULL;
+}
+
+static void rf_count__table_changed_meanwhile__starts_over(void **state)
+{
+    (void)state;
+    open_with(RF_SYNC_OFF, 64 << 20);
+    for (int64_t i = 0; i < 100; i++)
+        write_many(i * MANY, (i + 1) * MANY, 0);
+    pthread_t changer;
+    uint32_t changes = 0, counts = 0, changed = 0, chunks = 0;
+    atomic_store(&done, false);
+    assert_int_equal(pthread_create(&changer, NULL, change_columns, &changes), 0);
+    struct rf_scan_options o = all_of("s");
+    for (int64_t until = kit_now_ns() + INT64_C(1500000000); kit_now_ns() < until; counts++) {
+        struct rf_error error = {.text = ""};
+        struct rf_cursor *c;
+        struct rf_tablet t;
+        uint64_t rows = 0;
+        int rc = rf_count(e, &o, &rows, &error);
+        if (rc != 0 || rows != 100 * MANY) fail_msg("%d %s, %" PRIu64, rc, error.text, rows);
+        assert_int_equal(rf_scan_open(e, &o, &c, NULL), 0); /* rows are handed out: it is told */
+        while ((rc = rf_scan_next(c, &t)) == 1)
+            chunks++;
+        assert_true(rc == 0 || rc == -RF_CODE_SCHEMA_CHANGED);
+        changed += rc != 0;
+        rf_scan_close(c);
+    }
+    atomic_store(&done, true);
+    assert_int_equal(pthread_join(changer, NULL), 0);
+    print_message("%u counts and scans beside %u changes, %u scans were told\n", counts, changes,
+                  changed);
+    assert_int_equal(atomic_load(&faults), 0);
+    assert_true(chunks > 0 && counts > 0 && changes > 0);
+}
+
 /* ---- how many, and who waits ---- */
 
 static void rf_scan_open__1024_cursors__no_more(void **state)
@@ -466,6 +514,7 @@ int main(void)
         CASE(rf_scan__rows_overwritten__one_value_at_a_time),
         CASE(rf_scan__writers_and_deleters_go_on__snapshot_stays),
         CASE(rf_trim__forgotten_cursor__is_revoked_and_goes_on),
+        CASE(rf_count__table_changed_meanwhile__starts_over),
         CASE(rf_scan_open__1024_cursors__no_more),
         CASE(rf_write_async__cursors_in_the_middle__never_waits),
     };
