@@ -123,7 +123,8 @@ int rf_completions(struct rf_queue *q, struct rf_completion *completions_out, ui
 
 int rf_queue_eventfd(struct rf_queue *q)
 {
-    return engine_queue_eventfd(q->queue);
+    int rc = handle_check(q->h);
+    return rc != 0 ? rc : engine_queue_eventfd(q->queue);
 }
 
 uint32_t rf_queue_in_flight(const struct rf_queue *q)

@@ -18,7 +18,9 @@ int inspect_init(struct inspect *in, const char *dir, int64_t lock_wait_ms, stru
     struct wal_dir_options o = {
         .env = in->env,
         .read_only = true,
-        .wait_ns = lock_wait_ms < 0 ? -1 : lock_wait_ms * 1000000,
+        .wait_ns = lock_wait_ms < 0                     ? -1
+                   : lock_wait_ms > INT64_MAX / 1000000 ? INT64_MAX
+                                                        : lock_wait_ms * 1000000,
         .log = &in->log,
     };
     struct err_msg why = {.code = 0};

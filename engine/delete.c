@@ -7,13 +7,21 @@ struct delete_job {
     struct rf_error *error;
     struct scan_target target;
     uint64_t view;
-    struct batch_key *keys; /* by key, as the devices */
-    uint32_t *regions;      /* of each key */
-    uint32_t key_count;
+    struct batch_key *keys; /* by region, inside one by key, as the devices */
+    uint32_t *region_first; /* those of region r: from [r] up to [r + 1] */
     bool all; /* no filter: every device of the table, later born ones of older records included */
     uint32_t *ids;
 };
 
+static struct batch_key key_of(const struct delete_job *j, uint32_t number)
+{
+    struct batch_key k;
+    uint64_t incarnation;
+    devices_key(j->e->devices, number, &incarnation, &k.data, &k.bytes);
+    return k;
+}
+
+/* A stable counting sort by region. */
 static int collect(struct delete_job *j)
 {
     uint32_t *numbers = NULL, count = 0;
@@ -21,17 +29,22 @@ static int collect(struct delete_job *j)
     if (j->all) return 0;
     int rc = scan_target_devices(&j->target, j->e, &numbers, &count);
     if (rc != 0) return rc;
-    j->keys = mem_zalloc_array(count + 1, sizeof *j->keys);
-    j->regions = mem_zalloc_array(count + 1, sizeof *j->regions);
-    if (j->keys == NULL || j->regions == NULL) {
+    j->keys = mem_zalloc_array((size_t)count + 1, sizeof *j->keys);
+    uint32_t *first = mem_zalloc_array((size_t)j->e->regions + 2, sizeof *first);
+    j->region_first = first;
+    if (j->keys == NULL || first == NULL) {
         mem_free(numbers);
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t incarnation;
-        struct batch_key *k = &j->keys[j->key_count];
-        devices_key(j->e->devices, numbers[i], &incarnation, &k->data, &k->bytes);
-        j->regions[j->key_count++] = engine_region(j->e, k->data, k->bytes);
+        struct batch_key k = key_of(j, numbers[i]);
+        first[engine_region(j->e, k.data, k.bytes) + 2]++;
+    }
+    for (uint32_t r = 0; r < j->e->regions; r++)
+        first[r + 2] += first[r + 1];
+    for (uint32_t i = 0; i < count; i++) { /* first[r + 1] moves from r's start to its end */
+        struct batch_key k = key_of(j, numbers[i]);
+        j->keys[first[engine_region(j->e, k.data, k.bytes) + 1]++] = k;
     }
     mem_free(numbers);
     return 0;
@@ -118,13 +131,9 @@ static int delete_in_region(struct delete_job *j, uint32_t region, int64_t deadl
                              .time_from = j->o->time_from,
                              .time_to = j->o->time_to};
     if (j->all) return append(j, &d, NULL, deadline);
-    struct batch_key *keys = mem_zalloc_array(j->key_count + 1, sizeof *keys);
-    if (keys == NULL) return -ENOMEM;
-    for (uint32_t i = 0; i < j->key_count; i++)
-        if (j->regions[i] == region) keys[d.device_count++] = j->keys[i];
-    int rc = d.device_count == 0 ? 0 : append(j, &d, keys, deadline);
-    mem_free(keys);
-    return rc;
+    uint32_t from = j->region_first[region];
+    d.device_count = j->region_first[region + 1] - from;
+    return d.device_count == 0 ? 0 : append(j, &d, j->keys + from, deadline);
 }
 
 static int try_delete(struct delete_job *j, int64_t deadline)
@@ -134,7 +143,7 @@ static int try_delete(struct delete_job *j, int64_t deadline)
         rc = delete_in_region(j, region, deadline);
     mem_free(j->ids);
     mem_free(j->keys);
-    mem_free(j->regions);
+    mem_free(j->region_first);
     scan_target_deinit(&j->target);
     return rc;
 }
@@ -152,16 +161,19 @@ int engine_delete(struct engine *e, const struct rf_delete_options *o, struct rf
                            "%" PRIu32 " columns: a table has at most %d", o->column_count,
                            SCHEMA_COLUMNS_MAX);
     int64_t deadline = deadline_after(e->o.write_wait_ns);
-    for (;;) {
-        struct delete_job j = {.e = e, .o = o, .error = error};
-        if (error != NULL) error->code = 0;
-        int rc = try_delete(&j, deadline);
-        bool again = (rc == -RFE_LEASE_FENCED_RETRY && engine_wait_live(e, deadline)) ||
-                     (rc == -RFE_SCHEMA_CHANGED && mono_ns() < deadline);
-        if (again) continue;
-        engine_count_answer(e, rc);
-        if (rc != 0 && error != NULL && error->code == 0)
-            return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
-        return rc;
-    }
+    struct rf_error why;
+    bool again;
+    int rc;
+    do {
+        why.code = 0;
+        struct delete_job j = {.e = e, .o = o, .error = &why};
+        rc = try_delete(&j, deadline);
+        again = (rc == -RFE_LEASE_FENCED_RETRY && engine_wait_live(e, deadline)) ||
+                (rc == -RFE_SCHEMA_CHANGED && mono_ns() < deadline);
+    } while (again);
+    engine_count_answer(e, rc);
+    if (rc == 0) return 0;
+    if (why.code == 0) return engine_fail(error, rc, RF_NONE, RF_NONE, RF_NONE, "%s", err_text(rc));
+    if (error != NULL) *error = why;
+    return rc;
 }

@@ -176,8 +176,9 @@ int engine_trim(struct engine *e, const struct rf_trim_options *o, uint64_t *pos
 {
     if (e->o.read_only) return -RFE_READ_ONLY;
     if (o->before_position == 0 && !o->by_time) return -EINVAL;
-    struct pin *pin = pins_acquire(&e->pins); /* the segments that are looked into */
-    if (pin == NULL) return -RFE_LIMIT;
+    /* The segments that are looked into. By position none is: no cursor can be in the way. */
+    struct pin *pin = o->by_time ? pins_acquire(&e->pins) : NULL;
+    if (o->by_time && pin == NULL) return -RFE_LIMIT;
     uint64_t target[WAL_LANES_MAX];
     int rc = 0;
     for (uint32_t i = 0; i < e->lanes && rc == 0; i++) {
@@ -186,7 +187,7 @@ int engine_trim(struct engine *e, const struct rf_trim_options *o, uint64_t *pos
         if (o->before_position != 0 && o->before_position < target[i])
             target[i] = o->before_position;
     }
-    pins_release(pin);
+    if (pin != NULL) pins_release(pin);
     for (uint32_t i = 0; i < e->lanes && rc == 0; i++)
         rc = wal_trim(e->lane[i], target[i]);
     if (position_out != NULL) *position_out = wal_oldest(e->lane[0]);

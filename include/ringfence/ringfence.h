@@ -211,7 +211,8 @@ struct rf_column {
     enum rf_type type;
     enum rf_category category; /* tree model: RF_FIELD */
     /* rows elements of the type; TEXT, STRING, BLOB: the bytes of all rows, one after another.
-     * A null row's element is not looked at; a NULL array stands for null in every row. */
+     * They need no alignment. A null row's element has no meaning; no array at all (values and
+     * offsets NULL) stands for null in every row. */
     const void *values;
     const uint32_t *offsets; /* TEXT, STRING, BLOB: rows + 1 positions in values, never falling */
     const uint8_t *nulls;    /* bit i (byte i / 8, bit i % 8) set: row i is null. NULL: none is */

@@ -330,6 +330,9 @@ static void engine_write__odd_arrays__bit_for_bit(void **state)
     static const int64_t times[] = {3, 1, 2};
     static const uint32_t text_at[] = {5, 7, 7, 10}, empty_at[] = {9, 9, 9, 9};
     static const uint8_t all = 0xff, second = 0x02;
+    static char doubles[1 + 3 * sizeof(double)]; /* their addresses are odd */
+    for (int i = 0; i < 3; i++)
+        memcpy(doubles + 1 + (size_t)i * sizeof(double), &(double){times[i]}, sizeof(double));
     static const char host[] = "xxAAA";
     static const uint32_t host_at[] = {2, 3, 4, 5};
     struct rf_column c[] = {
@@ -344,11 +347,12 @@ static void engine_write__odd_arrays__bit_for_bit(void **state)
         {.name = "none", .type = RF_INT32, .category = RF_FIELD},
         {.name = "all", .type = RF_BOOLEAN, .category = RF_FIELD, .nulls = &all},
         {.name = "area", .type = RF_STRING, .category = RF_TAG},
+        {.name = "d", .type = RF_DOUBLE, .category = RF_FIELD, .values = doubles + 1},
     };
-    struct rf_tablet t[2] = {one_row("odd", c, 6), one_row("odd", c, 6)};
+    struct rf_tablet t[2] = {one_row("odd", c, 7), one_row("odd", c, 7)};
     t[0].rows = t[1].rows = 3;
     t[0].times = t[1].times = times;
-    struct rf_column newer[6];
+    struct rf_column newer[7];
     memcpy(newer, c, sizeof c);
     newer[1].values = "-----AB?CD";
     t[1].column = newer;
@@ -362,7 +366,7 @@ static void engine_write__odd_arrays__bit_for_bit(void **state)
     assert_int_equal(rf_scan_open(f->e, &s, &cursor, &f->error), 0);
     assert_int_equal(rf_scan_next(cursor, &got), 1);
     assert_int_equal(got.rows, 3);
-    assert_int_equal(got.columns, 6);
+    assert_int_equal(got.columns, 7);
     const struct rf_column *text = &got.column[2], *empty = &got.column[3];
     assert_string_equal(text->name, "text");
     assert_int_equal(text->nulls[0] & 7, 1); /* time 1 was row 1 */
@@ -372,12 +376,94 @@ static void engine_write__odd_arrays__bit_for_bit(void **state)
     assert_true(empty->nulls == NULL || (empty->nulls[0] & 7) == 0);
     assert_int_equal(got.column[4].nulls[0] & 7, 7);
     assert_int_equal(got.column[5].nulls[0] & 7, 7);
+    for (int i = 0; i < 3; i++)
+        assert_true(((const double *)got.column[6].values)[i] == i + 1);
     /* What comes out goes in again. */
     assert_int_equal(rf_write(f->e, &got, &f->error), 0);
     rf_scan_close(cursor);
     uint64_t rows;
     assert_int_equal(rf_count(f->e, &s, &rows, &f->error), 0);
     assert_int_equal(rows, 3);
+}
+
+/* ---- the ends of time ---- */
+
+/* Every row back, in order, once, whatever its partition is; and after replay. */
+static void engine_write__times_at_their_ends__all_there(void **state)
+{
+    struct fixture *f = *state;
+    static const int64_t intervals[] = {1, 2, 3, INT64_MAX - 1, INT64_MAX};
+    static const int64_t times[] = {INT64_MAX,     INT64_MIN, 0, -1, 1, INT64_MAX - 1,
+                                    INT64_MIN + 1, -2,        2, -3, 3, INT64_MIN + 2,
+                                    INT64_MAX - 2};
+    enum { ROWS = sizeof times / sizeof times[0] };
+    for (size_t k = 0; k < sizeof intervals / sizeof intervals[0]; k++) {
+        for (size_t i = 0; i < ROWS; i++) {
+            int64_t q = partition_of(times[i], intervals[k]);
+            __int128 first = (__int128)q * intervals[k];
+            assert_true(first <= times[i] && times[i] < first + intervals[k]);
+        }
+        assert_int_equal(rf_close(f->e), 0);
+        tempdir_remove(f->dir);
+        tempdir_make(f->dir);
+        struct rf_options o;
+        rf_options_init(&o);
+        o.segment_bytes = 1 << 20;
+        o.memory_bytes = 8 << 20;
+        o.partition_interval = intervals[k];
+        o.lease = RF_LEASE_OFF;
+        assert_int_equal(rf_open(f->dir, &o, &f->e, &f->error), 0);
+        struct rf_column c = {.name = "v", .type = RF_INT64, .category = RF_FIELD, .values = times};
+        struct rf_tablet t = one_row("ends", &c, 1);
+        t.rows = ROWS;
+        t.times = times;
+        int rc = rf_write(f->e, &t, &f->error);
+        if (rc != 0) fail_msg("%d %s", rc, f->error.text);
+        for (int again = 0; again < 2; again++) {
+            struct rf_scan_options s;
+            struct rf_cursor *cursor;
+            struct rf_tablet got;
+            rf_scan_options_init(&s);
+            s.table = "ends";
+            assert_int_equal(rf_scan_open(f->e, &s, &cursor, &f->error), 0);
+            assert_int_equal(rf_scan_next(cursor, &got), 1);
+            assert_int_equal(got.rows, ROWS);
+            for (uint32_t r = 0; r < ROWS; r++) {
+                assert_true(got.times[r] == ((const int64_t *)got.column[0].values)[r]);
+                assert_true(r == 0 || got.times[r - 1] < got.times[r]);
+            }
+            assert_int_equal(rf_scan_next(cursor, &got), 0);
+            rf_scan_close(cursor);
+            assert_int_equal(rf_close(f->e), 0);
+            assert_int_equal(rf_open(f->dir, &o, &f->e, &f->error), 0);
+        }
+    }
+}
+
+/* ---- structs of another age ---- */
+
+/* What lies behind the size that the caller gives is not looked at, and not written. */
+static void rf_options__of_an_older_caller__defaults_for_the_rest(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(rf_close(f->e), 0);
+    struct rf_options o;
+    memset(&o, 0xff, sizeof o);
+    o.size = offsetof(struct rf_options, segment_bytes);
+    o.flags = RF_CREATE;
+    assert_int_equal(rf_open(f->dir, &o, &f->e, &f->error), 0);
+    struct rf_stats s;
+    memset(&s, 0xee, sizeof s);
+    s.size = offsetof(struct rf_stats, rejected);
+    assert_int_equal(rf_stats(f->e, &s), 0);
+    assert_int_equal(s.batches, 0);
+    assert_true(s.rejected == 0xeeeeeeeeeeeeeeeeu && s.partition_interval != 0);
+    assert_int_equal(s.size, offsetof(struct rf_stats, rejected));
+    s.size = 4;
+    assert_int_equal(rf_stats(f->e, &s), -EINVAL);
+    o.size = 4;
+    struct rf_engine *none;
+    assert_int_equal(rf_open(f->dir, &o, &none, &f->error), -EINVAL);
 }
 
 int main(void)
@@ -393,6 +479,8 @@ int main(void)
         CASE(engine_write__name_of_the_other_model__refused),
         CASE(engine_write__new_tags_of_two_tablets__refused_before_they_are_made),
         CASE(engine_write__odd_arrays__bit_for_bit),
+        CASE(engine_write__times_at_their_ends__all_there),
+        CASE(rf_options__of_an_older_caller__defaults_for_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
