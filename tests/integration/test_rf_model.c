@@ -817,7 +817,10 @@ static bool step_fence(struct run *run, struct outcome *out)
         if (codes[i] == 0) model_write(run->m, &t[i], 1, 0);
     }
     out->refused += ended;
-    return refused_while_fenced(run) && resume_lease(run);
+    if (!refused_while_fenced(run)) return false;
+    /* Changes go to who owns the tables, fenced or not. */
+    if (model_chance(&run->random, 40) && !step_change(run, out)) return false;
+    return resume_lease(run);
 }
 
 /* ---- opening and upkeep ---- */
