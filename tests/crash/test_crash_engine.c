@@ -53,8 +53,11 @@ struct life {
     uint32_t state_count;
     uint64_t opened_at; /* the trace's length when rf_open had answered */
     uint64_t writers_left;
+    _Atomic uint32_t fenced; /* answers of 536 */
     uint32_t writers, batches;
     bool async;
+    bool big; /* more than the log holds: it is trimmed, its segments used again */
+    uint64_t segments_freed;
     char tables; /* in the names of those that this life changes */
 };
 
@@ -76,6 +79,7 @@ static struct action *begin(struct life *l, enum kind kind, uint32_t writer, uin
 static void end(struct life *l, struct action *a, int code)
 {
     a->code = code;
+    if (code == -RF_CODE_LEASE_FENCED_RETRY) l->fenced++;
     fault_mark(l->rig.env, (uint64_t)(a - l->action));
     a->end = fault_trace_length(l->rig.env);
 }
@@ -95,12 +99,6 @@ struct writer {
     uint32_t acknowledged; /* newest batch whose low rows are there */
 };
 
-static void async_done(void *user, int code)
-{
-    struct action *a = user;
-    a->code = code;
-}
-
 static void collect(struct writer *w, int64_t timeout_ms)
 {
     struct rf_completion c[16];
@@ -116,16 +114,18 @@ static void collect(struct writer *w, int64_t timeout_ms)
 
 static void write_one(struct writer *w, struct make_random *random, uint32_t batch)
 {
-    static const uint32_t sizes[] = {0, 10, 500, 600, 3000, 9000, 30000};
+    static const uint32_t sizes[] = {0, 10, 500, 600, 3000, 9000, 30000},
+                          big_sizes[] = {10, 30000, 30000, 50000, 60000, 80000, 100000};
     static _Thread_local struct story_tablet t;
     struct rf_error error;
     struct life *l = w->life;
     uint32_t extra = make_below(random, 8) == 0 ? 1 + make_below(random, 12) : 0;
-    story_tablet(&t, w->index, batch, sizes[make_below(random, 7)], extra);
+    uint32_t size = make_below(random, 7);
+    story_tablet(&t, w->index, batch, l->big ? big_sizes[size] : sizes[size], extra);
     struct action *a = begin(l, DO_WRITE, w->index, batch);
     int rc;
     if (w->queue != NULL) {
-        rc = rf_write_async(w->queue, &t.tablet, 1, 2000, async_done, a, &error);
+        rc = rf_write_async(w->queue, &t.tablet, 1, 2000, NULL, a, &error);
         if (rc != 0) end(l, a, rc);
         collect(w, rf_queue_in_flight(w->queue) > 6 ? 5000 : 0);
     } else {
@@ -220,6 +220,8 @@ static void trim_one(struct life *l)
     int rc = rf_trim(l->rig.e, &o, NULL);
     end(l, a, rc);
     assert_int_equal(rc, 0);
+    assert_int_equal(rf_stats(l->rig.e, &stats), 0);
+    l->segments_freed = stats.oldest_position / stats.segment_bytes - 1;
 }
 
 /* What the engine's owner does while its writers write. */
@@ -229,11 +231,17 @@ static void disturb(struct life *l)
     uint32_t turn = 0;
     while (__atomic_load_n(&l->writers_left, __ATOMIC_SEQ_CST) > 0) {
         nanosleep(&nap, NULL);
+        /* Asynchronous writes are not tried again: until one of them is refused, fence. */
+        if (l->async && l->fenced == 0) assert_int_equal(rf_lease_fence(l->rig.e), 0);
+        if (l->big && turn % 4 == 3) trim_one(l);
         switch (turn++ < 4 ? turn - 1 : make_below(&l->random, 12)) {
         case 0:
         case 4:
         case 5: ddl_one(l); break;
-        case 1: assert_int_equal(rf_lease_fence(l->rig.e), 0); break;
+        case 1:
+        case 6:
+        case 7:
+        case 8: assert_int_equal(rf_lease_fence(l->rig.e), 0); break;
         case 2: flush_one(l); break;
         case 3: trim_one(l); break;
         default: break;
@@ -246,6 +254,7 @@ static void run_life(struct life *l)
     struct writer writers[STORY_WRITERS];
     pthread_t threads[STORY_WRITERS];
     l->writers_left = l->writers;
+    l->fenced = 0;
     for (uint32_t i = 0; i < l->writers; i++) {
         writers[i] = (struct writer){.life = l, .index = i, .seed = make_random(&l->random)};
         assert_int_equal(pthread_create(&threads[i], NULL, writer_main, &writers[i]), 0);
@@ -524,7 +533,7 @@ static uint32_t refused; /* batches answered 536, in all workloads */
 struct workload {
     enum rf_sync sync;
     uint32_t lanes, depth, writers, batches;
-    bool async;
+    bool async, big;
 };
 
 static uint32_t answered(const struct life *l, enum kind kind, int code)
@@ -552,6 +561,8 @@ static uint64_t one_workload(const struct workload *w, uint64_t seed)
     first.writers = w->writers;
     first.batches = w->batches;
     first.async = w->async;
+    first.big = w->big;
+    first.segments_freed = 0;
     first.tables = 'a';
     for (uint32_t i = 0; i < STORY_WRITERS; i++)
         first.first_batch[i] = 1;
@@ -563,10 +574,11 @@ static uint64_t one_workload(const struct workload *w, uint64_t seed)
     assert_int_equal(rc, 0);
     uint64_t length = fault_trace_length(env), images = fail_everywhere(&first);
     printf("mode %d, %u lanes, depth %u, %u writers, RF_SEED=%" PRIu64 ": %" PRIu64
-           " events, %u batches, %u fenced, %u deletes, %u changes of tables, %" PRIu64 " images\n",
+           " events, %u batches, %u fenced, %u deletes, %u changes of tables, %" PRIu64
+           " segments freed, %" PRIu64 " images\n",
            w->sync, w->lanes, w->depth, w->writers, seed, length, answered(&first, DO_WRITE, 0),
            answered(&first, DO_WRITE, -RF_CODE_LEASE_FENCED_RETRY), answered(&first, DO_DELETE, 0),
-           first.state_count - 1, images);
+           first.state_count - 1, first.segments_freed, images);
     refused += answered(&first, DO_WRITE, -RF_CODE_LEASE_FENCED_RETRY);
     io_env_close(env);
     return images;
@@ -579,7 +591,7 @@ static void all_of(const struct workload *workloads, uint32_t n)
     for (uint64_t round = 0; round < rounds; round++)
         for (uint32_t i = 0; i < n; i++)
             images += one_workload(&workloads[i], seed + round * n + i);
-    printf("%" PRIu64 " crash images\n", images);
+    printf("%" PRIu64 " crash images, %u batches fenced\n", images, refused);
     assert_true(images > 0);
 }
 
@@ -587,10 +599,9 @@ static void crash_engine__always_at_every_event__acknowledged_is_there(void **st
 {
     (void)state;
     static const struct workload w[] = {
-        {RF_SYNC_ALWAYS, 1, 4, 1, 30, false},
-        {RF_SYNC_ALWAYS, 1, 1, 3, 16, true},
-        {RF_SYNC_ALWAYS, 2, 2, 4, 14, true},
-        {RF_SYNC_ALWAYS, 2, 4, 2, 20, false},
+        {RF_SYNC_ALWAYS, 1, 4, 1, 30, false, false}, {RF_SYNC_ALWAYS, 1, 1, 3, 16, true, false},
+        {RF_SYNC_ALWAYS, 2, 2, 4, 14, true, false},  {RF_SYNC_ALWAYS, 2, 4, 2, 20, false, false},
+        {RF_SYNC_ALWAYS, 1, 2, 2, 16, true, true},
     };
     all_of(w, sizeof w / sizeof w[0]);
 }
@@ -599,10 +610,9 @@ static void crash_engine__async_and_off_at_every_event__prefix_is_there(void **s
 {
     (void)state;
     static const struct workload w[] = {
-        {RF_SYNC_ASYNC, 1, 4, 3, 24, true},
-        {RF_SYNC_ASYNC, 2, 2, 4, 16, false},
-        {RF_SYNC_OFF, 1, 1, 2, 30, true},
-        {RF_SYNC_OFF, 2, 4, 3, 16, false},
+        {RF_SYNC_ASYNC, 1, 4, 3, 24, true, false}, {RF_SYNC_ASYNC, 2, 2, 4, 16, false, false},
+        {RF_SYNC_ASYNC, 1, 4, 2, 16, true, true},  {RF_SYNC_OFF, 1, 1, 2, 30, true, false},
+        {RF_SYNC_OFF, 2, 4, 3, 16, false, false},
     };
     all_of(w, sizeof w / sizeof w[0]);
 }

@@ -57,7 +57,7 @@ struct place {
 static struct engine_rig rig;
 static _Atomic int64_t test_ns[3];
 static const struct clock test_clock = {.test_ns = test_ns};
-static uint64_t case_count;
+static uint64_t case_count, images;
 static uint32_t rows_expected[CASES_MAX]; /* of the table "t<case>" */
 
 /* ---- the lease ---- */
@@ -272,6 +272,55 @@ static void wrong(const struct scene *s, const char *what, int64_t got)
              s->waits ? "waits" : "does not wait", (int)rig.o.sync, what, got);
 }
 
+static void open_rig(struct io_env *env, enum rf_sync sync, int64_t write_wait_ms)
+{
+    engine_rig_init(&rig, env);
+    rig.clock = &test_clock;
+    rig.o.sync = sync;
+    rig.o.segment_bytes = 16 << 20;
+    rig.o.memory_bytes = 6 * ((16 << 20) + (4 << 20));
+    rig.o.write_wait_ms = write_wait_ms;
+    rig.o.auto_create = false;
+    rig.o.lease = RF_LEASE_EXTERNAL;
+    if (engine_rig_open(&rig) != 0) fail_msg("rf_open: %s", rig.error.text);
+    resume_lease(rig.e);
+}
+
+/* Closes what a failure left, and goes on in the life before. */
+static void back_to(const struct engine_rig *before, struct io_env *left)
+{
+    assert_int_equal(engine_rig_close(&rig), 0);
+    io_env_close(left);
+    rig = *before;
+    handle_seams = (struct handle_seams){.env = rig.env, .vfs = rig.vfs, .clock = rig.clock};
+}
+
+static fault_choice keep_the_first;
+static enum fault_fate keep_the_first(void *ctx, uint64_t index, bool is_name)
+{
+    (void)is_name;
+    return index < *(const uint64_t *)ctx ? FAULT_KEEP : FAULT_DROP;
+}
+
+#define KEPT_MAX 8u
+
+/* The power fails in the moment of the answer, with the first 0, 1, ... of what was not durable. */
+static void fail_at_the_answer(const struct scene *s, int code, uint64_t at)
+{
+    struct engine_rig before = rig;
+    uint64_t undecided = 1;
+    for (uint64_t kept = 0; kept <= undecided && kept <= KEPT_MAX; kept++) {
+        struct io_env *left;
+        assert_int_equal(
+            fault_crash(before.env, at, keep_the_first, &kept, NULL, &left, &undecided), 0);
+        open_rig(left, before.o.sync, 0);
+        uint32_t rows = count_rows(rig.e, s->table);
+        if (rows != rows_after(s, code)) wrong(s, "rows after a failure at the answer", rows);
+        back_to(&before, left);
+        images++;
+    }
+}
+
 static void one_case(enum event event, enum call call, struct place at, uint32_t fragments)
 {
     static const struct rf_column_def columns[] = {{"w", RF_STRING, RF_TAG},
@@ -289,6 +338,7 @@ static void one_case(enum event event, enum call call, struct place at, uint32_t
     engine_step_ctx = &s;
     engine_step_seam = seam;
     int code = call == CALL_DELETE ? delete_rows(&s) : write_rows(&s, call == CALL_ASYNC);
+    uint64_t answered = fault_trace_length(rig.env);
     engine_step_seam = NULL;
     if (s.helps) assert_int_equal(pthread_join(s.helper, NULL), 0);
     if (!s.done) wrong(&s, "the step was not reached; answer", code);
@@ -297,6 +347,9 @@ static void one_case(enum event event, enum call call, struct place at, uint32_t
     rows_expected[case_count++] = rows_after(&s, code);
     uint32_t rows = count_rows(s.e, s.table);
     if (rows != rows_after(&s, code)) wrong(&s, "rows", rows);
+    bool all = getenv("RF_FRAGMENTS") != NULL; /* else the few that take the least time */
+    if (rig.o.sync == RF_SYNC_ALWAYS && (all || (fragments == 1 && !s.waits)))
+        fail_at_the_answer(&s, code, answered);
 }
 
 static void every_step(enum event event, enum call call, uint32_t fragments)
@@ -312,20 +365,6 @@ static void every_step(enum event event, enum call call, uint32_t fragments)
 
 /* ---- lives ---- */
 
-static void open_rig(struct io_env *env, enum rf_sync sync, int64_t write_wait_ms)
-{
-    engine_rig_init(&rig, env);
-    rig.clock = &test_clock;
-    rig.o.sync = sync;
-    rig.o.segment_bytes = 16 << 20;
-    rig.o.memory_bytes = 6 * ((16 << 20) + (4 << 20));
-    rig.o.write_wait_ms = write_wait_ms;
-    rig.o.auto_create = false;
-    rig.o.lease = RF_LEASE_EXTERNAL;
-    if (engine_rig_open(&rig) != 0) fail_msg("rf_open: %s", rig.error.text);
-    resume_lease(rig.e);
-}
-
 static void count_everything(const char *when)
 {
     for (uint64_t i = 0; i < case_count; i++) {
@@ -339,16 +378,12 @@ static void count_everything(const char *when)
 
 static void after_power_failure(struct io_env *env, fault_choice *choice)
 {
-    struct io_env *left;
     struct engine_rig before = rig;
+    struct io_env *left;
     assert_int_equal(fault_crash(env, fault_trace_length(env), choice, NULL, NULL, &left, NULL), 0);
-    handle_seams = (struct handle_seams){.env = NULL};
     open_rig(left, before.o.sync, 0);
     count_everything("after a power failure");
-    assert_int_equal(engine_rig_close(&rig), 0);
-    io_env_close(left);
-    rig = before;
-    handle_seams = (struct handle_seams){.env = env, .vfs = rig.vfs, .clock = &test_clock};
+    back_to(&before, left);
 }
 
 /* A life in which batches of so many fragments meet every event at every step. */
@@ -392,8 +427,10 @@ static void every_size(enum rf_sync sync, int64_t write_wait_ms)
         for (uint32_t i = 0; i < (only == 0 ? FRAGMENTS_MAX : 4); i++)
             cases += every_case(sync, write_wait_ms, only == 0 ? i + 1 : some[i]);
     }
-    printf("mode %d, write_wait_ms %" PRId64 ": %" PRIu64 " cases\n", (int)sync, write_wait_ms,
-           cases);
+    printf("mode %d, write_wait_ms %" PRId64 ": %" PRIu64 " cases, %" PRIu64
+           " failures at the answer\n",
+           (int)sync, write_wait_ms, cases, images);
+    images = 0;
 }
 
 static void crash_lease__between_any_two_steps__one_of_what_is_allowed(void **state)
