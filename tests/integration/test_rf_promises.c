@@ -82,9 +82,8 @@ static void rf_strerror__every_number__one_line_and_a_name(void **state)
     assert_string_equal(rf_code_name(-ENOSPC), "ENOSPC");
     static const int again[] = {RF_CODE_WRITE_REJECT, RF_CODE_LEASE_FENCED_RETRY, RF_CODE_UNKNOWN,
                                 RF_CODE_WAL_ERROR, RF_CODE_SCHEMA_CHANGED};
-    static const int never[] = {RF_CODE_BAD_TABLET,   RF_CODE_TYPE_MISMATCH,
-                                RF_CODE_LEASE_FENCED, RF_CODE_ENTRY_TOO_LARGE,
-                                RF_CODE_CORRUPT,      RF_CODE_OUT_OF_TTL};
+    static const int never[] = {RF_CODE_BAD_TABLET, RF_CODE_TYPE_MISMATCH, RF_CODE_ENTRY_TOO_LARGE,
+                                RF_CODE_CORRUPT, RF_CODE_OUT_OF_TTL};
     for (size_t i = 0; i < sizeof again / sizeof again[0]; i++)
         if (!rf_code_is_retryable(-again[i])) fail_msg("%d is not retryable", again[i]);
     for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
