@@ -20,4 +20,11 @@ static inline int64_t bench_pace_ns(const struct bench_pace *p, uint64_t writer,
     return p->start_ns + (int64_t)(n / p->rate * second + n % p->rate * second / p->rate);
 }
 
+/* About how many batches of one writer are to begin from from_ns, which is one's time, to end_ns. */
+static inline uint64_t bench_pace_left(const struct bench_pace *p, int64_t from_ns, int64_t end_ns)
+{
+    double each_ns = 1e9 * (double)p->writers / (double)p->rate;
+    return end_ns <= from_ns ? 0 : (uint64_t)((double)(end_ns - from_ns) / each_ns + 0.5);
+}
+
 #endif

@@ -142,6 +142,9 @@ void bench_report_text(const struct bench_options *o, const struct bench_result 
     if (r->refused + r->unknown > 0)
         fprintf(f, "refused   %" PRIu64 " batches, outcome unknown of %" PRIu64 "\n", r->refused,
                 r->unknown);
+    if (r->not_begun > 0)
+        fprintf(f, "too late  %" PRIu64 " batches that were offered had not begun at the end\n",
+                r->not_begun);
     if (r->trims > 0)
         fprintf(f, "log       trimmed %" PRIu64 " times: the run outgrew it\n", r->trims);
     print_stalls(o, r, f);
@@ -238,6 +241,7 @@ static void put_counts(const struct bench_result *r, struct json *j)
     json_double(j, "flush_seconds", (double)r->flush_ns / 1e9);
     json_u64(j, "refused", r->refused);
     json_u64(j, "unknown", r->unknown);
+    json_u64(j, "not_begun", r->not_begun);
     json_u64(j, "fences", r->fences);
     json_u64(j, "trims", r->trims);
 }

@@ -136,7 +136,8 @@ static void watch(struct run *run)
 {
     bool *ended = need_zalloc(run->o->writers);
     while (!all_ended(run, ended)) {
-        struct timespec t = {.tv_nsec = WATCH_NS};
+        int64_t left = run->counts_from_ns - bench_now_ns();
+        struct timespec t = {.tv_nsec = left > 0 && left < WATCH_NS ? left : WATCH_NS};
         nanosleep(&t, NULL);
         bench_watch(run, bench_now_ns());
         if (stop_requested()) {
@@ -161,6 +162,7 @@ static void start_and_watch(struct run *run)
         bench_fail(run, -EAGAIN, NULL);
         return;
     }
+    if (o->warmup_ms == 0) bench_watch_begin(run);
     for (; started < o->writers; started++)
         if (pthread_create(&run->writer[started].thread, NULL, bench_writer_run,
                            &run->writer[started]) != 0)
@@ -233,6 +235,7 @@ static void sum_up(struct run *run)
         r->bytes += w->bytes;
         r->refused += w->refused;
         r->unknown += w->unknown;
+        r->not_begun += w->not_begun;
         hist_merge(&r->latency, w->latency);
         if (w->last_ns > last_ns) last_ns = w->last_ns;
     }

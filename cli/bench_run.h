@@ -31,6 +31,7 @@ struct bench_result {
     int64_t ns;                            /* from the first batch that counts to the last answer */
     uint64_t batches, rows, points, bytes; /* answered with 0, of what counts */
     uint64_t refused, unknown;             /* answers that were not 0 */
+    uint64_t not_begun; /* open loop: too late to begin before the end; in no percentile */
     uint64_t fences;
     struct hist latency; /* ns, from the intended start to the answer being with the writer */
     struct rf_stats before, after;

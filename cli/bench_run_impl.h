@@ -31,7 +31,7 @@ struct writer {
     _Atomic uint64_t batches_done, points_done;
 
     /* Of what counts. */
-    uint64_t batches, rows, points, bytes, refused, unknown;
+    uint64_t batches, rows, points, bytes, refused, unknown, not_begun;
     int64_t last_ns; /* of the last answer */
     struct hist *latency;
     struct bench_stall *stall;
@@ -91,6 +91,8 @@ void bench_writer_trace(void *run, const struct rf_trace *trace);
 
 /* bench_watch.c */
 enum { WATCH_NS = 10000000 };
+/* The counters of the engine and of the process, from here on. */
+void bench_watch_begin(struct run *run);
 /* One look, every WATCH_NS. */
 void bench_watch(struct run *run, int64_t now_ns);
 void bench_watch_end(struct run *run, int64_t now_ns);

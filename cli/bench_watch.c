@@ -51,10 +51,13 @@ static void show(struct run *run, int64_t now_ns, const struct rf_stats *stats)
     fflush(stderr);
 }
 
-static void begin_counting(struct run *run, const struct rf_stats *stats)
+void bench_watch_begin(struct run *run)
 {
+    struct rf_stats stats = {.size = sizeof stats};
+    int rc = rf_stats(run->engine, &stats);
+    if (rc != 0) bench_fail(run, rc, NULL);
     run->counts = true;
-    run->result->before = *stats;
+    run->result->before = stats;
     (void)getrusage(RUSAGE_SELF, &run->result->usage_before);
     run->so_far = done_so_far(run);
     run->next_second_ns = run->counts_from_ns + 1000000000;
@@ -65,7 +68,7 @@ void bench_watch(struct run *run, int64_t now_ns)
     struct rf_stats stats = {.size = sizeof stats};
     int rc = rf_stats(run->engine, &stats);
     if (rc != 0) bench_fail(run, rc, NULL);
-    if (!run->counts && now_ns >= run->counts_from_ns) begin_counting(run, &stats);
+    if (!run->counts && now_ns >= run->counts_from_ns) bench_watch_begin(run);
     if (run->counts && now_ns >= run->next_second_ns) end_second(run);
     need_room(&run->sample, &run->sample_capacity, run->sample_count + 1, sizeof *run->sample);
     run->sample[run->sample_count++] = (struct sample){
@@ -84,7 +87,7 @@ void bench_watch_end(struct run *run, int64_t now_ns)
     (void)now_ns;
     int rc = rf_stats(run->engine, &stats);
     if (rc != 0) bench_fail(run, rc, NULL);
-    if (!run->counts) begin_counting(run, &stats);
+    if (!run->counts) bench_watch_begin(run);
     run->result->after = stats;
     (void)getrusage(RUSAGE_SELF, &run->result->usage_after);
     if (run->is_shown) fputs("\r\033[K", stderr);

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 
+/* An open loop that is behind at its end may go on for so long to begin what was due. */
+enum { GRACE_NS = 1000000000 };
+
 /* Of this thread, for the trace, which comes on the thread that collects. */
 static _Thread_local struct writer *self;
 
@@ -152,10 +155,15 @@ static void write_until_end(struct writer *w)
     for (uint64_t k = 0;; k++) {
         struct bench_batch b;
         bench_source_next(w->source, &b);
-        int64_t intended_ns = run->o->rate != 0 ? bench_pace_ns(&pace, w->number, k) : 0;
+        int64_t intended_ns =
+            run->o->rate != 0 ? bench_pace_ns(&pace, w->number, k) : run->start_ns;
         if (!wait_for_turn(w, intended_ns)) break;
         if (run->o->rate == 0) intended_ns = bench_now_ns();
         if (!may_begin(w, intended_ns, b.points)) break;
+        if (run->o->rate != 0 && bench_now_ns() - GRACE_NS >= run->end_ns) {
+            w->not_begun = bench_pace_left(&pace, intended_ns, run->end_ns);
+            break;
+        }
         begin(w, &b, intended_ns);
     }
     while (w->queue != NULL && rf_queue_in_flight(w->queue) > 0)

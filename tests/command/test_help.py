@@ -7,7 +7,7 @@ class Help(cli.Case):
     def test_help_teaches_with_examples(self):
         out = self.run_command("--help").out
         for command in ("load", "query", "delete", "trim", "tables", "stat", "verify", "salvage",
-                        "dump"):
+                        "dump", "bench", "profile"):
             self.assertIn(f"\n  {command} ", out)
             text = self.run_command(command, "--help").out
             self.assertTrue(text.startswith(f"usage: ringfence {command} --dir DIR"), text)
