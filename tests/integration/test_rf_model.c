@@ -861,10 +861,37 @@ static bool close_engine(struct run *run)
     return rc == 0 ? true : wrong(run, "rf_close: %d", rc);
 }
 
+static void print_fault(void *ctx, const char *text)
+{
+    (void)ctx;
+    fprintf(stderr, "%s\n", text);
+}
+
+/* What lies there while nobody has it open: clean, and the same to somebody who only reads. */
+static bool look_while_closed(struct run *run)
+{
+    enum rf_verdict verdict = RF_VERDICT_CORRUPT;
+    int rc = rf_verify(run->dir, 1000, print_fault, NULL, &verdict, NULL);
+    if (rc != 0 || verdict != RF_VERDICT_CLEAN)
+        return wrong(run, "rf_verify: %d, verdict %d", rc, (int)verdict);
+    struct rf_options o;
+    struct rf_error error = {.text = ""};
+    rf_options_init(&o);
+    o.flags = RF_READ_ONLY;
+    rc = rf_open(run->dir, &o, &run->e, &error);
+    if (rc != 0) return wrong(run, "rf_open to read: %d %s", rc, error.text);
+    bool same = model_compare_all(run->m, run->e, &run->why);
+    rc = rf_close(run->e);
+    run->e = NULL;
+    return same && rc != 0 ? wrong(run, "rf_close: %d", rc) : same;
+}
+
 static bool step_restart(struct run *run, struct outcome *out)
 {
     (void)out;
-    if (!close_engine(run) || !open_engine(run)) return false;
+    if (!close_engine(run)) return false;
+    if (model_chance(&run->random, 30) && !look_while_closed(run)) return false;
+    if (!open_engine(run)) return false;
     struct rf_stats s = {.size = sizeof s};
     if (rf_stats(run->e, &s) != 0 || !s.opened_clean || s.discarded_records != 0)
         return wrong(run,
