@@ -454,6 +454,36 @@ static void wal_lane_faults__no_successor_yet__segment_takes_no_record(void **st
     finish(rig);
 }
 
+/* A new lane's second segment is handed out before it is full of zeros: nobody writes where they are
+ * still to land. */
+static void wal_lane_faults__zeros_not_there_yet__writers_wait_for_them(void **state)
+{
+    (void)state;
+    struct io_env *env;
+    const struct fault_options fo = {.seed = 0};
+    assert_int_equal(fault_env_open(&fo, &env), 0);
+    const struct rig_options o = {.env = env};
+    struct rig *rig = malloc(sizeof *rig);
+    assert_non_null(rig);
+    rig_init(rig, &o);
+    assert_int_equal(rig_open(rig), 0);
+    bool did = false;
+    assert_int_equal(lane_prep_step(rig->lane, &did), 0); /* the third segment */
+    assert_int_equal(atomic_load(&rig->lane->ready_number), 3);
+    uint32_t id = 1;
+    while (rig_reserve(rig, id, 300000) == 0)
+        rig_publish(rig, id++);
+    assert_int_equal(lsn_segment(rig->batch[id - 1].r.lsn, rig->o.segment_bytes), 1);
+    while (did && atomic_load(&lane_seg(rig->lane, 2)->filled_end) < rig->o.segment_bytes)
+        assert_int_equal(lane_prep_step(rig->lane, &did), 0);
+    assert_int_equal(rig_reserve(rig, id, 300000), 0);
+    assert_int_equal(lsn_segment(rig->batch[id].r.lsn, rig->o.segment_bytes), 2);
+    rig_publish(rig, id);
+    rig_run(rig, 100);
+    all_are_answered(rig, 1, id + 1, true);
+    finish(rig);
+}
+
 /* A blocking write is for a group that is alone: with more behind it, the queue has it all. */
 static void
 wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue(void **state)
@@ -830,6 +860,7 @@ int main(void)
         cmocka_unit_test(
             wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue),
         cmocka_unit_test(wal_lane_faults__resume_on_real_files__log_opens_clean),
+        cmocka_unit_test(wal_lane_faults__zeros_not_there_yet__writers_wait_for_them),
         cmocka_unit_test(wal_lane_faults__no_successor_yet__segment_takes_no_record),
         cmocka_unit_test(wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_them),
         cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
