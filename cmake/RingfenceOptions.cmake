@@ -1,6 +1,7 @@
 # What a preset or a caller may choose, and what follows from it for every target of the tree.
 option(RF_WERROR "Treat warnings as errors" OFF)
 option(RF_FUZZ "Build tests/fuzz with libFuzzer (clang only)" OFF)
+option(RF_BENCH "Build bench/, which needs the peers' libraries" OFF)
 option(RF_COVERAGE "Count lines and branches for gcov" OFF)
 set(RF_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them: address,undefined or thread")
 
