@@ -50,6 +50,11 @@ static const struct hash_variant *choose(void)
     return v;
 }
 
+void hash_use(const struct hash_variant *v)
+{
+    atomic_store_explicit(&chosen, v, memory_order_relaxed);
+}
+
 static inline const struct hash_variant *variant(void)
 {
     const struct hash_variant *v = atomic_load_explicit(&chosen, memory_order_relaxed);

@@ -23,4 +23,8 @@ uint64_t hash64_baseline(const void *data, size_t bytes, uint64_t seed);
 /* All forms compiled in, widest first; the last one runs everywhere. */
 const struct hash_variant *hash_variants(size_t *count_out);
 
+/* Test seam: hash64 uses this one from now on, so that instructions can be counted and compared on
+ * different machines. Before any other thread hashes. */
+void hash_use(const struct hash_variant *variant);
+
 #endif

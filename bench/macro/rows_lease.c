@@ -120,7 +120,7 @@ static void row_rollback(const struct bench *bench)
     struct undo u = {.engine = target.engine->engine};
     tablets_make(&u.tablets, &shape_partitions, 0);
     check_rc(rf_write(target.engine, &u.tablets.tablet[0], NULL), "the first tablet", NULL);
-    u.op = op_acquire(u.engine);
+    check_rc(op_acquire(u.engine, deadline_after(1000000000), NULL, &u.op), "op_acquire", NULL);
     struct hist *apply = xalloc(sizeof *apply), *rollback = xalloc(sizeof *rollback);
     hist_init(apply);
     hist_init(rollback);

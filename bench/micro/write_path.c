@@ -89,8 +89,8 @@ static void append(struct bench_state *state)
     uint64_t bytes = 0;
     while (bench_next(state)) {
         struct wal_reservation r;
-        struct op *op = op_acquire(e);
-        if (op == NULL) rc = -ENOSPC;
+        struct op *op = NULL;
+        if (rc == 0) rc = op_acquire(e, INT64_MAX, NULL, &op);
         if (rc == 0) rc = engine_reserve(e, &want, op, NULL, &r);
         if (rc == 0) rc = tablets_apply(&path.p, &r);
         if (rc == 0) {
