@@ -149,21 +149,21 @@ static void row_blocking(struct durable *d)
     pair(d, ROW_DURABLE_1, &a, measure_device, &b);
 }
 
-/* The fastest of a list; the others are closed. */
+/* The fastest of a list, in three rounds; the others are closed. */
 static struct peer *best_peer(struct peer **peers, uint32_t count, double seconds)
 {
+    enum { ROUNDS = 3, PEERS_MAX = 8 };
+    double rates[PEERS_MAX][ROUNDS];
     uint32_t best = 0;
-    double best_rate = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct peer_side side = {.peer = peers[i], .seconds = seconds};
-        struct sample s;
-        measure_peer(&side, &s);
-        measure_peer(&side, &s);
-        if (s.value > best_rate) {
-            best_rate = s.value;
-            best = i;
+    for (int round = 0; round < ROUNDS; round++)
+        for (uint32_t i = 0; i < count; i++) {
+            struct peer_side side = {.peer = peers[i], .seconds = seconds};
+            struct sample s;
+            measure_peer(&side, &s);
+            rates[i][round] = s.value;
         }
-    }
+    for (uint32_t i = 1; i < count; i++)
+        if (median(rates[i], ROUNDS) > median(rates[best], ROUNDS)) best = i;
     for (uint32_t i = 0; i < count; i++)
         if (i != best) peer_close(peers[i]);
     return peers[best];
@@ -193,11 +193,20 @@ static void rows_peers(struct durable *d)
                                 peer_lmdb(dir, &d->tablets, 1, true)};
         pair_peer(d, ROW_DURABLE_1_LMDB, 0, best_peer(peers, 2, d->seconds));
     }
+    /* Many in flight, each with an answer of its own: threads. LMDB has one writer at a time, so its
+     * best is the one above; RocksDB makes groups of what waits. */
     if (row_wanted(d->bench, ROW_DURABLE_64_PEERS)) {
-        struct peer *peers[] = {peer_lmdb(dir, &d->tablets, IN_FLIGHT, false),
-                                peer_lmdb(dir, &d->tablets, IN_FLIGHT, true), rocks(d, false, 8, 1),
-                                rocks(d, false, IN_FLIGHT, 1), rocks(d, false, 1, IN_FLIGHT)};
+        struct peer *peers[] = {peer_lmdb(dir, &d->tablets, 1, false),
+                                peer_lmdb(dir, &d->tablets, 1, true), rocks(d, false, 8, 1),
+                                rocks(d, false, 32, 1), rocks(d, false, IN_FLIGHT, 1)};
         pair_peer(d, ROW_DURABLE_64_PEERS, IN_FLIGHT, best_peer(peers, 5, d->seconds));
+    }
+    /* One transaction is one answer for 64 tablets, whole or not at all: another promise. */
+    if (row_wanted(d->bench, ROW_BATCHED_PEERS)) {
+        struct peer *peers[] = {peer_lmdb(dir, &d->tablets, IN_FLIGHT, false),
+                                peer_lmdb(dir, &d->tablets, IN_FLIGHT, true),
+                                rocks(d, false, 1, IN_FLIGHT)};
+        pair_peer(d, ROW_BATCHED_PEERS, IN_FLIGHT, best_peer(peers, 3, d->seconds));
     }
     if (row_wanted(d->bench, ROW_SQLITE))
         pair_peer(d, ROW_SQLITE, 0, peer_sqlite(dir, &d->tablets));

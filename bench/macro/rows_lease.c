@@ -83,8 +83,11 @@ static void apply_and_roll_back(struct undo *u, int64_t *apply_ns, int64_t *roll
     struct engine *e = u->engine;
     struct scratch *scratch = scratch_acquire(&e->scratches);
     struct lease_look look = lease_look(e->o.words, e->o.clock);
-    struct prepared p = {
-        .engine = e, .scratch = scratch, .view = look.view, .version = view_version(look.view)};
+    struct prepared p = {.engine = e,
+                         .scratch = scratch,
+                         .op = u->op,
+                         .view = look.view,
+                         .version = view_version(look.view)};
     struct engine_want *wants;
     uint32_t want_count = 0;
     int rc = tablets_check(&p, &u->tablets.tablet[0], 1, &wants, &want_count);

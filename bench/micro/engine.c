@@ -113,8 +113,11 @@ int micro_check(struct micro_engine *m, const struct rf_tablet *tablet, struct p
     struct lease_look look = lease_look(e->o.words, e->o.clock);
     struct scratch *scratch = p->scratch;
     scratch_reset(scratch);
-    *p = (struct prepared){
-        .engine = e, .scratch = scratch, .view = look.view, .version = view_version(look.view)};
+    *p = (struct prepared){.engine = e,
+                           .scratch = scratch,
+                           .op = p->op,
+                           .view = look.view,
+                           .version = view_version(look.view)};
     struct engine_want *wants;
     uint32_t want_count = 0;
     int rc = tablets_check(p, tablet, 1, &wants, &want_count);

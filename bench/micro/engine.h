@@ -28,7 +28,7 @@ bool micro_tablet(struct micro_tablet *t, uint32_t rows, uint32_t columns, uint3
                   bool disorder);
 void micro_tablet_free(struct micro_tablet *t);
 
-/* The first steps of the write path, up to what the benchmark is about. p->scratch is acquired. */
+/* The first steps of the write path, up to what the benchmark is about. p->scratch and p->op are acquired. */
 int micro_check(struct micro_engine *m, const struct rf_tablet *tablet, struct prepared *p);
 
 #endif

@@ -14,7 +14,8 @@ static bool path_open(struct path *path, struct bench_state *state, uint32_t row
 {
     if (!micro_open(&path->m, state, RF_SYNC_OFF)) return false;
     path->p.scratch = scratch_acquire(&path->m.engine->scratches);
-    if (micro_tablet(&path->t, rows, columns, devices, disorder) && path->p.scratch != NULL &&
+    if (op_acquire(path->m.engine, INT64_MAX, NULL, &path->p.op) == 0 &&
+        micro_tablet(&path->t, rows, columns, devices, disorder) && path->p.scratch != NULL &&
         rf_write(path->m.handle, &path->t.tablet, NULL) == 0)
         return true;
     bench_fail(state, "the first tablet was refused");
@@ -24,6 +25,7 @@ static bool path_open(struct path *path, struct bench_state *state, uint32_t row
 
 static void path_close(struct path *path)
 {
+    op_release(path->p.op);
     scratch_release(&path->m.engine->scratches, path->p.scratch);
     micro_tablet_free(&path->t);
     micro_close(&path->m);
@@ -89,13 +91,13 @@ static void append(struct bench_state *state)
     uint64_t bytes = 0;
     while (bench_next(state)) {
         struct wal_reservation r;
-        struct op *op = NULL;
-        if (rc == 0) rc = op_acquire(e, INT64_MAX, NULL, &op);
+        struct op *op = path.p.op;
         if (rc == 0) rc = engine_reserve(e, &want, op, NULL, &r);
         if (rc == 0) rc = tablets_apply(&path.p, &r);
         if (rc == 0) {
             wal_publish(e->lane[0], &r, WAL_RECORD_DATA);
             rc = op_wait(op);
+            if (rc == 0) rc = op_acquire(e, INT64_MAX, NULL, &path.p.op);
         }
         if (rc != 0) {
             bench_fail(state, "refused");
