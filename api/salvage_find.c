@@ -111,17 +111,8 @@ static int walk_segment(struct walk *w, const struct wal_live_segment *s)
 static int read_segment(struct walk *w, uint32_t lane, struct wal_live_segment *s,
                         struct err_msg *msg)
 {
-    const struct wal_manifest *m = &w->in->dir.manifest;
-    struct wal_segment_id id = {.segment_bytes = m->segment_bytes,
-                                .block_bytes = m->block_bytes,
-                                .lane = lane,
-                                .number = s->number};
-    char name[WAL_PATH_BYTES];
-    memcpy(id.uuid, m->uuid, WAL_UUID_BYTES);
-    wal_segment_path(name, lane, s->number);
-    int rc = wal_segment_head_read(s->file, &id, name, msg, &s->head, &s->weak_copy);
-    if (rc != 0) return rc;
-    return io_pread(s->file, s->image, w->segment_bytes, 0, NULL);
+    int rc = wal_dir_read_head(&w->in->dir, lane, s, msg);
+    return rc != 0 ? rc : io_pread(s->file, s->image, w->segment_bytes, 0, NULL);
 }
 
 /* Drops void records, and what lies behind a hole above the largest mark: it was never

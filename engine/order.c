@@ -17,17 +17,12 @@ static int device_add(struct prepared *p, uint32_t group, const uint8_t *key, ui
     p->key_bytes += key_bytes;
     if (p->key_bytes > p->engine->segment_bytes)
         return tablets_too_large(p, group, p->key_bytes, "devices' keys");
-    if (p->device_count == p->device_room) {
-        uint32_t room = p->device_room == 0 ? 64 : 2 * p->device_room;
-        struct tablet_device *d = scratch_array(p->scratch, room, sizeof *d);
-        if (d == NULL) return -ENOMEM;
-        if (p->device_count > 0) memcpy(d, p->devices, p->device_count * sizeof *d);
-        p->devices = d;
-        p->device_room = room;
-    }
-    struct tablet_device *d = &p->devices[p->device_count];
-    *d = (struct tablet_device){.key = key, .key_bytes = key_bytes, .group = group};
-    p->device_count++;
+    struct tablet_device *all =
+        scratch_grow(p->scratch, p->devices, p->device_count, &p->device_room, sizeof *all);
+    if (all == NULL) return -ENOMEM;
+    p->devices = all;
+    all[p->device_count++] =
+        (struct tablet_device){.key = key, .key_bytes = key_bytes, .group = group};
     return 0;
 }
 
@@ -242,15 +237,11 @@ static int order_rows(struct prepared *p, uint32_t group)
 
 static int fragment_add(struct prepared *p, const struct batch_fragment *f)
 {
-    if (p->fragment_count == p->fragment_room) {
-        uint32_t room = p->fragment_room == 0 ? 64 : 2 * p->fragment_room;
-        struct batch_fragment *all = scratch_array(p->scratch, room, sizeof *all);
-        if (all == NULL) return -ENOMEM;
-        if (p->fragment_count > 0) memcpy(all, p->fragments, p->fragment_count * sizeof *all);
-        p->fragments = all;
-        p->fragment_room = room;
-    }
-    p->fragments[p->fragment_count++] = *f;
+    struct batch_fragment *all =
+        scratch_grow(p->scratch, p->fragments, p->fragment_count, &p->fragment_room, sizeof *all);
+    if (all == NULL) return -ENOMEM;
+    p->fragments = all;
+    all[p->fragment_count++] = *f;
     return 0;
 }
 

@@ -146,15 +146,7 @@ static int read_fresh(struct lane_replay *r, uint32_t lane, struct wal_append_po
 {
     const struct wal_manifest *m = &r->e->o.dir->manifest;
     for (uint32_t i = 0; i < r->count; i++) {
-        struct wal_live_segment *s = &r->segments[i];
-        struct wal_segment_id id = {.segment_bytes = m->segment_bytes,
-                                    .block_bytes = m->block_bytes,
-                                    .lane = lane,
-                                    .number = s->number};
-        char name[WAL_PATH_BYTES];
-        memcpy(id.uuid, m->uuid, WAL_UUID_BYTES);
-        wal_segment_path(name, lane, s->number);
-        int rc = wal_segment_head_read(s->file, &id, name, r->msg, &s->head, &s->weak_copy);
+        int rc = wal_dir_read_head(r->e->o.dir, lane, &r->segments[i], r->msg);
         if (rc != 0) return rc;
     }
     point->lsn = lsn_first(r->segments[0].number, m->segment_bytes, m->block_bytes);

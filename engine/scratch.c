@@ -2,10 +2,12 @@
 
 #include "base/alloc.h"
 
+#include <string.h>
+
 /* What a pool keeps: enough for the writers that run at once, and blocks up to this size. */
 #define POOL_MAX        64u
 #define BLOCK_BYTES     (256u << 10)
-#define BLOCK_BYTES_MAX (64u << 20)
+#define BLOCK_BYTES_MAX (16u << 20)
 
 struct overflow {
     struct overflow *next;
@@ -98,6 +100,17 @@ void *scratch_array(struct scratch *s, size_t count, size_t bytes)
     size_t all;
     if (__builtin_mul_overflow(count, bytes, &all)) return NULL;
     return scratch_alloc(s, all);
+}
+
+void *scratch_grow(struct scratch *s, void *items, uint32_t count, uint32_t *room, size_t bytes)
+{
+    if (count < *room) return items;
+    uint32_t more = *room == 0 ? 64 : 2 * *room;
+    void *all = scratch_array(s, more, bytes);
+    if (all == NULL) return NULL;
+    if (count > 0) memcpy(all, items, count * bytes);
+    *room = more;
+    return all;
 }
 
 void scratch_reset(struct scratch *s)

@@ -31,6 +31,10 @@ void scratch_release(struct scratch_pool *pool, struct scratch *scratch);
 RF_NODISCARD void *scratch_alloc(struct scratch *scratch, size_t bytes);
 /* count * bytes, the overflow checked. */
 RF_NODISCARD void *scratch_array(struct scratch *scratch, size_t count, size_t bytes);
+/* Room for one more behind `count` items of `bytes` each: items itself, or a copy in twice the room.
+ * NULL when memory is out. */
+RF_NODISCARD void *scratch_grow(struct scratch *scratch, void *items, uint32_t count,
+                                uint32_t *room, size_t bytes);
 /* Gives everything back; what was allocated beyond the block makes the block larger. */
 void scratch_reset(struct scratch *scratch);
 

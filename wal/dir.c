@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "wal/cut.h"
 #include "wal/dir_impl.h"
 
 #include <errno.h>
@@ -244,6 +245,20 @@ static void close_files(struct wal_dir_file *files, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         if (files[i].file != NULL) io_close(files[i].file);
     mem_free(files);
+}
+
+int wal_dir_read_head(const struct wal_dir *dir, uint32_t lane, struct wal_live_segment *s,
+                      struct err_msg *msg)
+{
+    const struct wal_manifest *m = &dir->manifest;
+    struct wal_segment_id id = {.segment_bytes = m->segment_bytes,
+                                .block_bytes = m->block_bytes,
+                                .lane = lane,
+                                .number = s->number};
+    char name[WAL_PATH_BYTES];
+    memcpy(id.uuid, m->uuid, WAL_UUID_BYTES);
+    wal_segment_path(name, lane, s->number);
+    return wal_segment_head_read(s->file, &id, name, msg, &s->head, &s->weak_copy);
 }
 
 void wal_dir_close(struct wal_dir *dir)

@@ -89,6 +89,12 @@ struct wal_dir {
 RF_NODISCARD int wal_dir_open(const struct wal_dir_options *o, struct err_msg *msg,
                               struct wal_dir *dir_out);
 
+/* Reads the header of one of its segments: number and file are set, head and weak_copy are written.
+ * Errors of wal_segment_head_read. */
+struct wal_live_segment;
+RF_NODISCARD int wal_dir_read_head(const struct wal_dir *dir, uint32_t lane,
+                                   struct wal_live_segment *segment, struct err_msg *msg);
+
 /* Closes the files that are still the directory's and gives the locks back. */
 void wal_dir_close(struct wal_dir *dir);
 
