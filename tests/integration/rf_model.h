@@ -64,6 +64,7 @@ struct model {
     struct model_relation *relations;
     uint32_t relation_count;
     int64_t now; /* for TTL: the wall clock, at the time unit */
+    bool shared; /* others have tables in the engine too, which the model does not know */
 };
 
 struct model *model_create(void);

@@ -1,4 +1,4 @@
-/* ctest: timeout=300
+/* ctest: concurrent timeout=300
  *
  * A random stream of everything that the public header offers, fed to the engine and to a reference
  * model, which have to agree on every answer and on every cell.
@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,6 +66,13 @@ struct run {
     uint32_t spanning; /* batches refused because they span regions */
     struct model_why why;
     char what[400];
+    unsigned char *arena; /* of one step */
+    size_t arena_used;
+    /* Names of this run's own, so that several can share an engine. */
+    char table[3][16];
+    char device[4][24];
+    char database[2][16];
+    bool among_others;
 };
 
 /* What a run's process leaves to its parent. */
@@ -75,6 +83,8 @@ struct outcome {
     uint64_t rows, points, refused, spanning;
     struct model_why why;
 };
+
+static struct outcome *shared;
 
 __attribute__((format(printf, 2, 3))) static bool wrong(struct run *run, const char *fmt, ...)
 {
@@ -96,15 +106,14 @@ __attribute__((format(printf, 2, 3))) static void say(struct run *run, const cha
 
 /* ---- memory of one step ---- */
 
-static _Alignas(64) unsigned char arena[24 << 20];
-static size_t arena_used;
+#define ARENA_BYTES ((size_t)24 << 20)
 
-static void *take(size_t bytes)
+static void *take(struct run *run, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
-    if (arena_used + bytes > sizeof arena) abort();
-    void *p = arena + arena_used;
-    arena_used += bytes;
+    if (run->arena_used + bytes > ARENA_BYTES) abort();
+    void *p = run->arena + run->arena_used;
+    run->arena_used += bytes;
     memset(p, 0xa5, bytes);
     return p;
 }
@@ -112,8 +121,7 @@ static void *take(size_t bytes)
 /* ---- tablets ---- */
 
 static const char *const table_names[] = {"cpu", "mem", "net"};
-static const char *const device_names[] = {"root.ln.d0", "root.ln.d1.x", "root.ln.d2",
-                                           "root.sg.d0"};
+static const char *const device_names[] = {"ln.d0", "ln.d1.x", "ln.d2", "sg.d0"};
 static const char *const tag_names[] = {"host", "rack", "zone", "slot"};
 static const char *const field_names[] = {"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"};
 static const enum rf_type types[] = {RF_BOOLEAN, RF_INT32, RF_INT64,     RF_FLOAT, RF_DOUBLE,
@@ -147,7 +155,7 @@ static int64_t random_time(struct run *run)
 
 static const int64_t *random_times(struct run *run, uint32_t rows)
 {
-    int64_t *t = take(rows * sizeof *t);
+    int64_t *t = take(run, rows * sizeof *t);
     uint32_t shape = model_below(&run->random, 4);
     int64_t at = (int64_t)model_below(&run->random, 4000) - 2000;
     for (uint32_t i = 0; i < rows; i++) {
@@ -165,7 +173,7 @@ static uint8_t *random_nulls(struct run *run, uint32_t rows)
 {
     uint32_t shape = model_below(&run->random, 6), percent = model_below(&run->random, 100);
     if (shape < 2) return NULL;
-    uint8_t *nulls = take(rows / 8 + 1); /* bits behind the last row are left as they are */
+    uint8_t *nulls = take(run, rows / 8 + 1); /* bits behind the last row are left as they are */
     for (uint32_t i = 0; i < rows; i++) {
         bool null = shape == 2 || (shape > 3 && model_chance(&run->random, percent));
         nulls[i / 8] = (uint8_t)((nulls[i / 8] & ~(1u << i % 8)) | (unsigned)null << i % 8);
@@ -193,7 +201,7 @@ static uint64_t random_bits(struct run *run, enum rf_type type)
 static void random_fixed(struct run *run, struct rf_column *c, uint32_t rows)
 {
     uint32_t width = model_type_bytes(c->type);
-    uint8_t *values = take((size_t)rows * width);
+    uint8_t *values = take(run, (size_t)rows * width);
     for (uint32_t i = 0; i < rows; i++) {
         uint64_t bits = random_bits(run, c->type);
         if (c->type == RF_BOOLEAN) bits &= 1;
@@ -204,10 +212,10 @@ static void random_fixed(struct run *run, struct rf_column *c, uint32_t rows)
 
 static void random_variable(struct run *run, struct rf_column *c, uint32_t rows)
 {
-    uint32_t *offsets = take((rows + 1) * sizeof *offsets);
+    uint32_t *offsets = take(run, (rows + 1) * sizeof *offsets);
     uint32_t longest = model_chance(&run->random, 5) ? 3000 : 1 + model_below(&run->random, 20);
     uint32_t at = model_below(&run->random, 3);
-    uint8_t *values = take((size_t)rows * longest + 4);
+    uint8_t *values = take(run, (size_t)rows * longest + 4);
     offsets[0] = at;
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t bytes = model_chance(&run->random, 20) ? 0 : model_below(&run->random, longest);
@@ -222,9 +230,9 @@ static void random_variable(struct run *run, struct rf_column *c, uint32_t rows)
 
 static void random_tags(struct run *run, struct rf_column *c, uint32_t rows, bool one)
 {
-    uint32_t *offsets = take((rows + 1) * sizeof *offsets);
-    uint8_t *nulls = take(rows / 8 + 1);
-    char *values = take((size_t)rows * sizeof long_tag);
+    uint32_t *offsets = take(run, (rows + 1) * sizeof *offsets);
+    uint8_t *nulls = take(run, rows / 8 + 1);
+    char *values = take(run, (size_t)rows * sizeof long_tag);
     uint32_t at = 0;
     const char *same = random_tag(run);
     offsets[0] = 0;
@@ -318,9 +326,10 @@ static uint32_t random_rows(struct run *run)
 static void random_tablet(struct run *run, struct rf_tablet *t, const struct taste *taste)
 {
     bool tree = model_chance(&run->random, 35);
-    const char *name = tree ? device_names[model_below(&run->random, COUNT(device_names))]
-                            : table_names[model_below(&run->random, COUNT(table_names))];
-    struct rf_column *columns = take((COUNT(tag_names) + COUNT(field_names)) * sizeof *columns);
+    const char *name = tree ? run->device[model_below(&run->random, COUNT(device_names))]
+                            : run->table[model_below(&run->random, COUNT(table_names))];
+    struct rf_column *columns =
+        take(run, (COUNT(tag_names) + COUNT(field_names)) * sizeof *columns);
     *t = (struct rf_tablet){.size = sizeof *t,
                             .table = tree ? NULL : name,
                             .device = tree ? name : NULL,
@@ -468,8 +477,8 @@ static void random_aim(struct run *run, struct aim *a)
 {
     struct model_random *r = &run->random;
     bool tree = model_chance(r, 35);
-    const char *name = tree ? device_names[model_below(r, COUNT(device_names))]
-                            : table_names[model_below(r, COUNT(table_names))];
+    const char *name = tree ? run->device[model_below(r, COUNT(device_names))]
+                            : run->table[model_below(r, COUNT(table_names))];
     *a = (struct aim){.r = model_relation(run->m, name, tree)};
     random_range(run, a);
     if (!a->r->exists) return;
@@ -656,14 +665,12 @@ static const char *some_table(struct run *run, bool *there)
 {
     uint32_t i = model_below(&run->random, COUNT(table_names) + 2);
     if (i < COUNT(table_names)) {
-        *there = model_relation(run->m, table_names[i], false)->exists;
-        return table_names[i];
+        *there = model_relation(run->m, run->table[i], false)->exists;
+        return run->table[i];
     }
-    const char *name = i == COUNT(table_names) ? "root.ln" : "root.sg";
-    *there =
-        model_relation(run->m, i == COUNT(table_names) ? device_names[0] : device_names[3], true)
-            ->exists;
-    return name;
+    i -= COUNT(table_names);
+    *there = model_relation(run->m, run->device[i == 0 ? 0 : 3], true)->exists;
+    return run->database[i];
 }
 
 static bool change_drop_table(struct run *run)
@@ -697,7 +704,7 @@ static bool change_ttl(struct run *run)
 static bool change_series(struct run *run, bool drop)
 {
     struct rf_error error = {.text = ""};
-    const char *device = device_names[model_below(&run->random, COUNT(device_names))];
+    const char *device = run->device[model_below(&run->random, COUNT(device_names))];
     const struct model_relation *r = model_relation(run->m, device, true);
     char name[32];
     snprintf(name, sizeof name, "%s", some_column(run, r));
@@ -722,7 +729,7 @@ static bool change_series(struct run *run, bool drop)
 static bool step_change(struct run *run, struct outcome *out)
 {
     (void)out;
-    const char *table = table_names[model_below(&run->random, COUNT(table_names))];
+    const char *table = run->table[model_below(&run->random, COUNT(table_names))];
     switch (model_below(&run->random, 12)) {
     case 0: return change_create(run, table);
     case 1:
@@ -763,7 +770,7 @@ static bool refused_while_fenced(struct run *run)
     struct rf_cursor *cursor;
     uint64_t rows;
     rf_scan_options_init(&o);
-    o.table = table_names[0];
+    o.table = run->table[0];
     rc = rf_scan_open(run->e, &o, &cursor, NULL);
     if (rc != -RF_CODE_LEASE_FENCED) return wrong(run, "fenced: rf_scan_open: %d", rc);
     rc = rf_count(run->e, &o, &rows, NULL);
@@ -777,7 +784,7 @@ static bool refused_while_fenced(struct run *run)
     if (rc != -RF_CODE_LEASE_FENCED_RETRY) return wrong(run, "fenced: rf_write: %d", rc);
     struct rf_delete_options d;
     rf_delete_options_init(&d);
-    d.table = table_names[0];
+    d.table = run->table[0];
     rc = rf_delete(run->e, &d, NULL);
     return rc == -RF_CODE_LEASE_FENCED_RETRY ? true : wrong(run, "fenced: rf_delete: %d", rc);
 }
@@ -843,7 +850,7 @@ static bool open_engine(struct run *run)
         o.backend = (enum rf_backend)model_below(&run->random, 3);
     }
     o.lease = RF_LEASE_EXTERNAL;
-    o.write_wait_ms = 250;
+    o.write_wait_ms = 120;
     o.log_level = RF_LOG_ERROR;
     say(run, " sync %d backend %d", (int)o.sync, (int)o.backend);
     int rc = rf_open(run->dir, &o, &run->e, &error);
@@ -960,7 +967,7 @@ static bool one_step(struct run *run, uint32_t step, struct outcome *out)
         step_write, step_burst,   step_delete, step_change,
         step_fence, step_restart, step_query,  step_upkeep};
     run->random.state = mix(run->seed, step);
-    arena_used = 0;
+    run->arena_used = 0;
     run->what[0] = '\0';
     enum kind kind = kind_of(run->seed, step);
     out->done[kind]++;
@@ -980,17 +987,38 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
-static bool run_steps(struct run *run, const uint32_t *steps, uint32_t n, struct outcome *out)
+/* prefix: of its tables' and databases' names. */
+static void begin_run(struct run *run, const char *prefix)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
+    run->arena = malloc(ARENA_BYTES);
+    if (run->arena == NULL) abort();
     run->m = model_create();
     run->m->now = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-    for (uint32_t i = 0; i < COUNT(table_names); i++)
-        (void)model_relation(run->m, table_names[i], false);
-    for (uint32_t i = 0; i < COUNT(device_names); i++)
-        (void)model_relation(run->m, device_names[i], true);
+    run->m->shared = run->among_others;
+    for (uint32_t i = 0; i < COUNT(table_names); i++) {
+        snprintf(run->table[i], sizeof run->table[i], "%s%s", prefix, table_names[i]);
+        (void)model_relation(run->m, run->table[i], false);
+    }
+    for (uint32_t i = 0; i < COUNT(device_names); i++) {
+        snprintf(run->device[i], sizeof run->device[i], "root.%s%s", prefix, device_names[i]);
+        (void)model_relation(run->m, run->device[i], true);
+    }
+    snprintf(run->database[0], sizeof run->database[0], "root.%sln", prefix);
+    snprintf(run->database[1], sizeof run->database[1], "root.%ssg", prefix);
     run->random.state = run->seed;
+}
+
+static void end_run(struct run *run)
+{
+    model_destroy(run->m);
+    free(run->arena);
+}
+
+static bool run_steps(struct run *run, const uint32_t *steps, uint32_t n, struct outcome *out)
+{
+    begin_run(run, "");
     bool good = open_engine(run);
     for (uint32_t i = 0; i < n && good; i++) {
         out->failed_at = i;
@@ -1002,11 +1030,77 @@ static bool run_steps(struct run *run, const uint32_t *steps, uint32_t n, struct
     out->rows = model_rows(run->m);
     out->spanning = run->spanning;
     out->why = run->why;
-    model_destroy(run->m);
+    end_run(run);
     return good;
 }
 
-static struct outcome *shared;
+/* ---- several at once ---- */
+
+#define TOGETHER 4
+
+struct together {
+    pthread_t thread;
+    struct run run;
+    struct outcome out;
+    uint32_t steps;
+    bool good;
+};
+
+static void *run_beside_others(void *arg)
+{
+    struct together *t = arg;
+    struct run *run = &t->run;
+    t->good = rf_queue_open(run->e, &run->queue) == 0;
+    for (uint32_t i = 0; i < t->steps && t->good; i++) {
+        enum kind kind = kind_of(run->seed, i);
+        if (kind == STEP_FENCE || kind == STEP_RESTART || kind == STEP_UPKEEP) continue;
+        t->good = one_step(run, i, &t->out);
+        t->out.failed_at = i;
+        if (t->good && i % 40 == 39) t->good = model_compare_all(run->m, run->e, &run->why);
+    }
+    rf_queue_close(run->queue);
+    return NULL;
+}
+
+/* Each thread its own tables and its own model, all on one engine: what the others change of the
+ * schema must not be noticed. Then once more after a restart. */
+static bool run_together(const struct setting *setting, uint64_t seed, uint32_t steps,
+                         const char *dir)
+{
+    static struct together all[TOGETHER];
+    static struct run host;
+    bool good = true;
+    host = (struct run){.setting = setting, .seed = seed};
+    snprintf(host.dir, sizeof host.dir, "%s", dir);
+    if (!open_engine(&host)) return false;
+    for (int i = 0; i < TOGETHER; i++) {
+        char prefix[4] = {(char)('a' + i), '\0'};
+        all[i].run = (struct run){
+            .setting = setting, .seed = mix(seed, (uint64_t)i), .e = host.e, .among_others = true};
+        all[i].steps = steps;
+        begin_run(&all[i].run, prefix);
+        if (pthread_create(&all[i].thread, NULL, run_beside_others, &all[i]) != 0) abort();
+    }
+    for (int i = 0; i < TOGETHER; i++) {
+        (void)pthread_join(all[i].thread, NULL);
+        if (!all[i].good)
+            fprintf(stderr, "thread %d, step %u:%s -> %s\n", i, all[i].out.failed_at,
+                    all[i].run.what, all[i].run.why.text);
+        good = good && all[i].good;
+    }
+    for (int again = 0; again < 2 && good; again++) {
+        if (again == 1) good = close_engine(&host) && open_engine(&host);
+        for (int i = 0; i < TOGETHER && good; i++) {
+            good = model_compare_all(all[i].run.m, host.e, &all[i].run.why);
+            if (!good) fprintf(stderr, "thread %d: %s\n", i, all[i].run.why.text);
+            shared->points += all[i].out.points;
+            shared->rows += model_rows(all[i].run.m);
+        }
+    }
+    for (int i = 0; i < TOGETHER; i++)
+        end_run(&all[i].run);
+    return close_engine(&host) && good;
+}
 
 /* In a process of its own. True: engine and model agreed to the end. */
 static bool run_apart(const struct setting *setting, uint64_t seed, const uint32_t *steps,
@@ -1117,6 +1211,31 @@ static void rf_model__mixed_modes_two_lanes__agrees(void **state)
     model_run(&(struct setting){"mixed, two lanes", RF_SYNC_ALWAYS, RF_BACKEND_AUTO, 2, 4, true});
 }
 
+static void rf_model__four_threads__each_agrees(void **state)
+{
+    (void)state;
+    static const struct setting settings[] = {
+        {"always, four threads", RF_SYNC_ALWAYS, RF_BACKEND_AUTO, 1, 1, false},
+        {"async, two lanes, four threads", RF_SYNC_ASYNC, RF_BACKEND_AUTO, 2, 3, false}};
+    uint32_t n = (uint32_t)number_of("RF_STEPS", 200) / 2;
+    for (int i = 0; i < 2; i++) {
+        char dir[] = "/var/tmp/rf-model-XXXXXX";
+        uint64_t seed = number_of("RF_SEED", (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid());
+        print_message("%s: RF_SEED=%" PRIu64 "\n", settings[i].name, seed);
+        assert_non_null(mkdtemp(dir));
+        memset(shared, 0, sizeof *shared);
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) _exit(run_together(&settings[i], seed, n, dir) ? 0 : 1);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        print_message("  %" PRIu64 " points written\n", shared->points);
+        assert_int_equal(status, 0);
+    }
+}
+
 /* test_rf_model '*async*' runs what fits the pattern. */
 int main(int argc, char **argv)
 {
@@ -1128,6 +1247,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(rf_model__async_one_lane__agrees),
         cmocka_unit_test(rf_model__off_two_lanes__agrees),
         cmocka_unit_test(rf_model__mixed_modes_two_lanes__agrees),
+        cmocka_unit_test(rf_model__four_threads__each_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
