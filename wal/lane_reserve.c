@@ -154,15 +154,24 @@ static void seal(struct wal_lane *lane, uint64_t lsn, uint32_t covered, uint32_t
     wal_record_encode(record, &h, seg->salt);
 }
 
+/* Whether a lane asleep wants to hear of this slot. An OFF lane only takes slots back until it is
+ * asked to write, and whoever asks wakes it: a quarter of its slots at a time is soon enough. Should
+ * it sleep over the slots behind a late one, who finds none left wakes it (wal_reserve_wait). */
+static bool is_news(struct wal_lane *lane, uint64_t seq)
+{
+    return lane->o.mode != WAL_OFF || seq % (WAL_LANE_SLOTS / 4) == 0 ||
+           atomic_load_explicit(&lane->waiters, memory_order_relaxed) != 0;
+}
+
 /* Wakes the lane when it has to know: always from the futex, in the ring only when enough waits. */
-static void announce(struct wal_lane *lane, uint64_t bytes)
+static void announce(struct wal_lane *lane, uint64_t seq, uint64_t bytes)
 {
     /* Sequentially consistent: a full fence between the slot's release store and the load of
      * sleep_word. The lane stores sleep_word, fences, then looks at published_bytes again: one of
      * the two sees the other, so no publish is slept over. */
     uint64_t before = atomic_fetch_add(&lane->published_bytes, bytes);
     uint32_t sleep = atomic_load(&lane->sleep_word);
-    if (sleep == LANE_ON_FUTEX) {
+    if (sleep == LANE_ON_FUTEX && is_news(lane, seq)) {
         uint32_t expected = LANE_ON_FUTEX;
         if (atomic_compare_exchange_strong(&lane->sleep_word, &expected, LANE_AWAKE))
             futex_wake_one(&lane->sleep_word);
@@ -181,7 +190,7 @@ static void publish_slot(struct wal_lane *lane, uint64_t seq, uint8_t type)
     atomic_store_explicit(&s->type, type, memory_order_relaxed); /* S1 orders it */
     uint64_t bytes = s->covered_bytes; /* the slot may be reused once the word is out */
     atomic_store_explicit(&s->word, seq * 4 + SLOT_PUBLISHED, memory_order_release); /* S1 */
-    announce(lane, bytes);
+    announce(lane, seq, bytes);
 }
 
 static void publish_pad(struct wal_lane *lane, const struct taken *t)
@@ -362,6 +371,7 @@ int wal_reserve_wait(struct wal_lane *lane, uint32_t payload_bytes, uint32_t are
             rc = reserve(lane, &wish, out);
         if (rc != -EAGAIN) break;
         lane_prep_kick(lane);
+        if (lane->o.mode == WAL_OFF) lane_wake(lane);
         int64_t left = deadline_mono_ns - clock_read_ns(CLOCK_MONOTONIC);
         if (left <= 0) {
             rc = no_room_code(lane);
