@@ -98,6 +98,22 @@ static void copy_fragment(uint8_t *payload, struct tablet_group *g,
     }
 }
 
+/* Rows of a fragment, on average, below which a group's columns are copied whole with its first one:
+ * in pieces of a few bytes the calls would cost more than the copying. */
+#define SHORT_FRAGMENT_ROWS 64u
+
+static void copy_next(struct prepared *p, uint8_t *payload, const struct batch_fragment *f)
+{
+    struct tablet_group *g = &p->groups[f->group];
+    const struct batch_group_plan *plan = &p->plan.groups[f->group];
+    if (g->in->rows / g->fragment_count >= SHORT_FRAGMENT_ROWS || g->fragment_count == 1) {
+        copy_fragment(payload, g, plan, f);
+    } else if (f->row_first == 0) {
+        const struct batch_fragment whole = {.rows = g->in->rows};
+        copy_fragment(payload, g, plan, &whole);
+    }
+}
+
 static void encode_frame(struct prepared *p, uint8_t *payload)
 {
     batch_encode_frame(payload, &p->plan);
@@ -130,7 +146,7 @@ int tablets_apply(struct prepared *p, const struct wal_reservation *r)
             memtable_void(segment, r->arena_at);
             return -RFE_LEASE_FENCED_RETRY;
         }
-        copy_fragment(r->payload, &p->groups[f->group], &p->plan.groups[f->group], f);
+        copy_next(p, r->payload, f);
         memtable_link(segment, r->arena_at, i, payload_off, f, p->devices[f->device].number);
     }
     STAGE_END(p, STAGE_COPY, copy);

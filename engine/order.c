@@ -134,12 +134,32 @@ static int key_too_long(struct prepared *p, uint32_t group, uint32_t row)
                        SCHEMA_KEY_BYTES_MAX);
 }
 
+/* One look at whole arrays instead of one at each row: often a tablet is of one device. False also
+ * when it would take more to know. */
+static bool rows_are_alike(const struct tablet_group *g)
+{
+    for (uint32_t i = 0; i < g->tag_count; i++) {
+        const struct rf_column *tag = g->tags[i];
+        if (tag == NULL || tag->offsets == NULL) continue; /* null in every row */
+        if (tag->nulls != NULL) return false;
+        const uint32_t *offsets = tag->offsets;
+        uint32_t rows = g->in->rows, n = offsets[1] - offsets[0], other = 0;
+        for (uint32_t r = 1; r < rows; r++)
+            other |= (offsets[r + 1] - offsets[r]) ^ n;
+        if (other != 0) return false;
+        const uint8_t *first = n > 0 ? (const uint8_t *)tag->values + offsets[0] : NULL;
+        /* Each value equals the one before it. */
+        if (n > 0 && memcmp(first, first + n, (size_t)n * (rows - 1)) != 0) return false;
+    }
+    return true;
+}
+
 static int devices_of_rows(struct prepared *p, uint32_t group)
 {
     struct tablet_group *g = &p->groups[group];
     uint8_t key[SCHEMA_KEY_BYTES_MAX + 2 * SCHEMA_TAGS_MAX];
     struct device_set set = {.slots = 0};
-    uint32_t rows = g->in->rows, index = 0;
+    uint32_t rows = rows_are_alike(g) ? 1 : g->in->rows, index = 0;
     for (uint32_t r = 0; r < rows; r++) {
         if (r > 0 && same_tags(g, r, r - 1)) {
             if (g->row_device != NULL) g->row_device[r] = index;
@@ -260,6 +280,29 @@ static int64_t partition_last(int64_t partition, int64_t interval)
     return next - 1;
 }
 
+/* Where the run of rows that begins at i ends: at the first of another device or behind `last`. */
+static uint32_t run_end(const struct tablet_group *g, uint32_t i, int64_t last)
+{
+    const int64_t *times = g->in->times;
+    const uint32_t *devices = g->row_device;
+    uint32_t end = g->in->rows;
+    if (devices != NULL) {
+        uint32_t device = devices[row_at(g, i)];
+        for (uint32_t at = i + 1; at < end; at++)
+            if (times[row_at(g, at)] > last || devices[row_at(g, at)] != device) return at;
+        return end;
+    }
+    if (times[row_at(g, end - 1)] <= last) return end;
+    for (uint32_t low = i; low + 1 < end;) { /* times rise: low is inside, end is behind */
+        uint32_t mid = low + (end - low) / 2;
+        if (times[row_at(g, mid)] <= last)
+            low = mid;
+        else
+            end = mid;
+    }
+    return end;
+}
+
 static int split(struct prepared *p, uint32_t group)
 {
     struct tablet_group *g = &p->groups[group];
@@ -274,13 +317,9 @@ static int split(struct prepared *p, uint32_t group)
                                    .row_first = i,
                                    .partition = partition_of(times[row], interval),
                                    .time_min = times[row]};
-        int64_t last = partition_last(f.partition, interval);
-        for (; i < g->in->rows; i++) {
-            row = row_at(g, i);
-            if (times[row] > last || (g->row_device != NULL && g->row_device[row] != device)) break;
-            f.time_max = times[row];
-        }
+        i = run_end(g, i, partition_last(f.partition, interval));
         f.rows = i - f.row_first;
+        f.time_max = times[row_at(g, i - 1)];
         int rc = fragment_add(p, &f);
         if (rc != 0) return rc;
     }

@@ -132,9 +132,6 @@ static int check_distinct(struct prepared *p, const struct rf_tablet *t, uint32_
     memset(set, 0, slots * sizeof *set);
     for (uint32_t i = 0; i < t->columns; i++) {
         const char *name = t->column[i].name;
-        if (name == NULL)
-            return engine_fail(p->error, -RFE_BAD_TABLET, tablet, i, RF_NONE,
-                               "column %" PRIu32 " has no name", i);
         uint32_t at = (uint32_t)hash_keyed(name, strlen(name), 0) & (slots - 1);
         for (; set[at] != 0; at = (at + 1) & (slots - 1))
             if (strcmp(t->column[set[at] - 1].name, name) == 0)
@@ -165,16 +162,17 @@ static int check_shape(struct prepared *p, const struct rf_tablet *t, uint32_t t
                            "times or columns are missing");
     for (uint32_t i = 0; i < t->columns; i++) {
         const struct rf_column *c = &t->column[i];
+        if (c->name == NULL)
+            return engine_fail(p->error, -RFE_BAD_TABLET, tablet, i, RF_NONE,
+                               "column %" PRIu32 " has no name", i);
         if (schema_type_bytes((int)c->type) < 0)
             return engine_fail(p->error, -RFE_BAD_TABLET, tablet, i, RF_NONE,
-                               "column \"%s\": %d is no type", c->name ? c->name : "",
-                               (int)c->type);
+                               "column \"%s\": %d is no type", c->name, (int)c->type);
         if (c->category != RF_TAG && c->category != RF_FIELD)
             return engine_fail(p->error, -RFE_BAD_TABLET, tablet, i, RF_NONE,
-                               "column \"%s\": %d is no category", c->name ? c->name : "",
-                               (int)c->category);
+                               "column \"%s\": %d is no category", c->name, (int)c->category);
     }
-    return check_distinct(p, t, tablet);
+    return 0;
 }
 
 /* ---- look-ups ---- */
@@ -276,33 +274,52 @@ static int missing(struct prepared *p, struct tablet_group *g, uint32_t tablet, 
     return check_tag(p, g, tablet, index, tags);
 }
 
+/* Each column's entry in the schema, NULL: there is none. Entries that come in the order in which
+ * they were made can't be the same one twice; else the names are compared. */
+static int find_columns(struct prepared *p, const struct tablet_group *g, uint32_t tablet,
+                        const struct schema_column **out)
+{
+    const struct rf_tablet *t = g->in;
+    struct schema_place place = {.next = 0};
+    uint32_t last_id = 0;
+    bool distinct = true;
+    for (uint32_t i = 0; i < t->columns; i++) {
+        const char *name = t->column[i].name;
+        size_t bytes = strlen(name);
+        if (g->table == NULL)
+            out[i] = NULL;
+        else if (t->table != NULL)
+            out[i] = schema_next_column(g->table, name, bytes, p->version, &place);
+        else
+            out[i] = schema_next_series(g->table, g->tree_key, g->tree_key_bytes, name, bytes,
+                                        p->version, &place);
+        distinct = distinct && out[i] != NULL && out[i]->id > last_id;
+        if (out[i] != NULL) last_id = out[i]->id;
+    }
+    return distinct ? 0 : check_distinct(p, t, tablet);
+}
+
 static int look_up_columns(struct prepared *p, struct tablet_group *g, uint32_t tablet,
                            struct want_list *wants)
 {
     const struct rf_tablet *t = g->in;
     g->columns = scratch_array(p->scratch, t->columns, sizeof *g->columns);
-    if (g->columns == NULL) return -ENOMEM;
-    for (uint32_t i = 0; i < t->columns; i++) {
+    const struct schema_column **entries =
+        scratch_array(p->scratch, t->columns, sizeof(const struct schema_column *));
+    if (g->columns == NULL || entries == NULL) return -ENOMEM;
+    int rc = find_columns(p, g, tablet, entries);
+    for (uint32_t i = 0; i < t->columns && rc == 0; i++) {
         const struct rf_column *c = &t->column[i];
-        size_t bytes = strlen(c->name);
-        const struct schema_column *sc = NULL;
+        const struct schema_column *sc = entries[i];
         if (t->device != NULL && c->category != RF_FIELD)
             return engine_fail(p->error, -RFE_BAD_TABLET, tablet, i, RF_NONE,
                                "column \"%s\": the tree model has no tags", c->name);
         if (c->category == RF_TAG && c->type != RF_STRING)
             return engine_fail(p->error, -RFE_TYPE_MISMATCH, tablet, i, RF_NONE,
                                "tag \"%s\" has to be a STRING", c->name);
-        if (g->table == NULL)
-            sc = NULL;
-        else if (t->table != NULL)
-            sc = schema_find_column(g->table, c->name, bytes, p->version);
-        else
-            sc = schema_find_series(g->table, g->tree_key, g->tree_key_bytes, c->name, bytes,
-                                    p->version);
-        int rc = sc == NULL ? missing(p, g, tablet, i, wants) : found(p, g, tablet, i, sc);
-        if (rc != 0) return rc;
+        rc = sc == NULL ? missing(p, g, tablet, i, wants) : found(p, g, tablet, i, sc);
     }
-    return 0;
+    return rc;
 }
 
 bool engine_oldest_time(const struct engine *e, int64_t ttl, int64_t *oldest_out)
@@ -351,11 +368,11 @@ static int look_up_table(struct prepared *p, struct tablet_group *g, uint32_t ta
     } else {
         *w = (struct engine_want){.table = t->table, .table_bytes = strlen(t->table)};
     }
-    if (schema_check_name(w->table, w->table_bytes) != 0)
+    g->table = schema_find_table(p->engine->o.schema, w->table, w->table_bytes, p->version);
+    if (g->table == NULL && schema_check_name(w->table, w->table_bytes) != 0)
         return engine_fail(p->error, -RFE_BAD_NAME, tablet, RF_NONE, RF_NONE,
                            "not a usable table name (1 to 255 bytes of UTF-8 without control "
                            "characters)");
-    g->table = schema_find_table(p->engine->o.schema, w->table, w->table_bytes, p->version);
     if (g->table == NULL && !p->engine->o.auto_create)
         return engine_fail(p->error, t->device != NULL ? -RFE_NO_DATABASE : -RFE_NO_TABLE, tablet,
                            RF_NONE, RF_NONE, "no table \"%.*s\"", (int)w->table_bytes, w->table);

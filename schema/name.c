@@ -1,23 +1,6 @@
 #include "base/errors.h"
 #include "schema/schema.h"
 
-int schema_type_bytes(int type)
-{
-    switch (type) {
-    case SCHEMA_BOOLEAN: return 1;
-    case SCHEMA_INT32:
-    case SCHEMA_FLOAT:
-    case SCHEMA_DATE: return 4;
-    case SCHEMA_INT64:
-    case SCHEMA_DOUBLE:
-    case SCHEMA_TIMESTAMP: return 8;
-    case SCHEMA_TEXT:
-    case SCHEMA_STRING:
-    case SCHEMA_BLOB: return 0;
-    default: return -1;
-    }
-}
-
 /* The bytes of the character at p, of at most n bytes, or 0 when it is no well-formed UTF-8: a
  * wrong or missing continuation, a longer form than needed, a surrogate, above U+10FFFF. Writes
  * the character. */
@@ -45,6 +28,10 @@ int schema_check_name(const char *name, size_t name_bytes)
     if (name == NULL || name_bytes < 1 || name_bytes > SCHEMA_NAME_BYTES_MAX) return -RFE_BAD_NAME;
     const unsigned char *p = (const unsigned char *)name;
     for (size_t at = 0; at < name_bytes;) {
+        if (p[at] >= 0x20 && p[at] < 0x7f) { /* nearly every one */
+            at++;
+            continue;
+        }
         uint32_t c = 0;
         size_t bytes = decode(p + at, name_bytes - at, &c);
         /* Control characters: C0, DEL, C1. */

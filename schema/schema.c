@@ -377,6 +377,19 @@ const struct schema_column *schema_find_column(const struct schema_table *t, con
     return NULL;
 }
 
+const struct schema_column *schema_next_column(const struct schema_table *t, const char *name,
+                                               size_t name_bytes, uint64_t version,
+                                               struct schema_place *place)
+{
+    uint32_t number = place->next;
+    if (number == 0) number = atomic_load_explicit(&t->first_column, memory_order_acquire); /* S1 */
+    const struct schema_column *c =
+        number != 0 ? match(t, number, name, name_bytes, version) : NULL;
+    if (c == NULL) c = schema_find_column(t, name, name_bytes, version);
+    if (c != NULL) place->next = atomic_load_explicit(&c->next, memory_order_acquire); /* S1 */
+    return c;
+}
+
 const struct schema_column *schema_find_measurement(const struct schema_table *t,
                                                     const char *measurement,
                                                     size_t measurement_bytes, int type,

@@ -58,7 +58,15 @@ enum schema_type {
 enum schema_category { SCHEMA_TAG = 0, SCHEMA_FIELD = 1 };
 
 /* Bytes of one value: 1, 4, 8; 0 for TEXT, STRING, BLOB; -1 for no type at all. */
-int schema_type_bytes(int type);
+static inline int schema_type_bytes(int type)
+{
+    static const int8_t bytes[] = {
+        [SCHEMA_BOOLEAN] = 1,   [SCHEMA_INT32] = 4, [SCHEMA_INT64] = 8, [SCHEMA_FLOAT] = 4,
+        [SCHEMA_DOUBLE] = 8,    [SCHEMA_TEXT] = 0,  [6] = -1,           [7] = -1,
+        [SCHEMA_TIMESTAMP] = 8, [SCHEMA_DATE] = 4,  [SCHEMA_BLOB] = 0,  [SCHEMA_STRING] = 0,
+    };
+    return type >= 0 && (size_t)type < sizeof bytes ? bytes[type] : -1;
+}
 
 struct schema;
 struct schema_table; /* inside: schema_impl.h */
@@ -121,6 +129,19 @@ const struct schema_column *schema_find_measurement(const struct schema_table *t
 const struct schema_column *schema_find_series(const struct schema_table *table, const void *key,
                                                size_t key_bytes, const char *measurement,
                                                size_t measurement_bytes, uint64_t version);
+/* The same two for many names of one table or device: a look goes first to the column or series that
+ * was made next after the one found last, so names in order of creation need no hash. Zeroed at the
+ * start, and for one table, device and version only. */
+struct schema_place {
+    uint32_t next; /* of the column or series to look at; 0: the first */
+};
+const struct schema_column *schema_next_column(const struct schema_table *table, const char *name,
+                                               size_t name_bytes, uint64_t version,
+                                               struct schema_place *place);
+const struct schema_column *schema_next_series(const struct schema_table *table, const void *key,
+                                               size_t key_bytes, const char *measurement,
+                                               size_t measurement_bytes, uint64_t version,
+                                               struct schema_place *place);
 /* Also one that is dropped. */
 const struct schema_column *schema_column_by_id(const struct schema *schema, uint32_t id);
 /* The table that a column id belongs to. */

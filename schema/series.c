@@ -115,6 +115,25 @@ const struct schema_column *schema_find_series(const struct schema_table *t, con
     return e != NULL ? schema_column_at(t->schema, e->column) : NULL;
 }
 
+const struct schema_column *schema_next_series(const struct schema_table *t, const void *key,
+                                               size_t key_bytes, const char *measurement,
+                                               size_t measurement_bytes, uint64_t version,
+                                               struct schema_place *place)
+{
+    const struct wanted w = {.key = key,
+                             .key_bytes = key_bytes,
+                             .measurement = measurement,
+                             .measurement_bytes = measurement_bytes,
+                             .version = version};
+    uint32_t number = place->next != 0 ? place->next : find_device(t, key, key_bytes);
+    if (number == 0) return NULL;
+    const struct series *e = series_at(t->schema, number);
+    if (!answers(t->schema, e, &w)) e = find(t, &w);
+    if (e == NULL) return NULL;
+    place->next = next_of(e);
+    return schema_column_at(t->schema, e->column);
+}
+
 /* The series of this device and column that is there at version: at most one is, ever. */
 static struct series *find_of_column(const struct schema_table *t, const void *key,
                                      size_t key_bytes, const struct schema_column *c,

@@ -163,6 +163,35 @@ static void rf_write__bad_shape__bad_tablet(void **state)
     refuse_batch(NULL, 3, (struct place){RF_CODE_BAD_TABLET, NOWHERE, "3 tablets"});
 }
 
+/* Of columns that are there, in every order, and in either model. */
+static void rf_write__known_column_twice__names_it(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b", "c"};
+    struct rf_column c[3];
+    for (int model = 0; model < 2; model++) {
+        struct rf_tablet t = good(c);
+        t.table = model == 0 ? "twice" : NULL;
+        t.device = model == 0 ? NULL : "root.twice.d";
+        t.columns = 3;
+        for (int i = 0; i < 3; i++) {
+            c[i] = c[0];
+            c[i].name = names[i];
+        }
+        assert_int_equal(rf_write(e, &t, NULL), 0);
+        for (int order = 0; order < 27; order++) {
+            int digit[] = {order % 3, order / 3 % 3, order / 9};
+            for (int i = 0; i < 3; i++)
+                c[i].name = names[digit[i]];
+            uint32_t again = digit[1] == digit[0] ? 1 : 2;
+            if (again == 2 && digit[2] != digit[0] && digit[2] != digit[1])
+                assert_int_equal(rf_write(e, &t, NULL), 0);
+            else
+                refuse(&t, (struct place){RF_CODE_BAD_TABLET, 0, again, RF_NONE, "stands twice"});
+        }
+    }
+}
+
 static void rf_write__bad_column__names_it(void **state)
 {
     (void)state;
@@ -1130,6 +1159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(rf_write__bad_shape__bad_tablet),
+        CASE(rf_write__known_column_twice__names_it),
         CASE(rf_write__bad_column__names_it),
         CASE(rf_write__bad_name__says_which),
         CASE(rf_write__bad_values__names_column_and_row),

@@ -51,6 +51,9 @@ static void add_series(struct schema_table *t, const char *key, uint32_t column,
 static uint32_t find(const struct schema_table *t, const char *name, uint64_t version)
 {
     const struct schema_column *c = schema_find_column(t, name, strlen(name), version);
+    struct schema_place place = {.next = 0};
+    for (int i = 0; i < 3; i++) /* whatever the place says, the answer is the same */
+        assert_ptr_equal(schema_next_column(t, name, strlen(name), version, &place), c);
     return c != NULL ? c->id : 0;
 }
 
@@ -59,6 +62,10 @@ static uint32_t find_series(const struct schema_table *t, const char *key, const
 {
     const struct schema_column *c =
         schema_find_series(t, key, strlen(key), name, strlen(name), version);
+    struct schema_place place = {.next = 0};
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(
+            schema_next_series(t, key, strlen(key), name, strlen(name), version, &place), c);
     return c != NULL ? c->id : 0;
 }
 
