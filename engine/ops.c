@@ -155,6 +155,8 @@ struct engine_queue {
     bool watched;              /* the host knows the descriptor */
     bool raised;               /* it is readable; only while watched */
     _Atomic uint32_t sleeping; /* futex: 1 while the owner waits for a first answer */
+    bool left;                 /* closed before all was answered: the last answer frees it */
+    uint32_t unanswered;       /* once it is left */
 };
 
 int engine_queue_open(struct engine *e, struct engine_queue **queue_out)
@@ -189,10 +191,29 @@ static void lower_locked(struct engine_queue *q)
     q->raised = false;
 }
 
+static void queue_free(struct engine_queue *q)
+{
+    (void)close(q->eventfd);
+    mem_free(q);
+}
+
+/* An answer that nobody waits for any more. The lock is held, and let go. */
+static void push_to_left(struct engine_queue *q, struct op *op)
+{
+    bool last = --q->unanswered == 0;
+    spin_release(&q->lock);
+    op_release(op);
+    if (last) queue_free(q);
+}
+
 void engine_queue_push(struct engine_queue *q, struct op *op)
 {
     op->next = NULL;
     spin_acquire(&q->lock);
+    if (RF_UNLIKELY(q->left)) {
+        push_to_left(q, op);
+        return;
+    }
     *q->tail = op;
     q->tail = &op->next;
     /* Inside the lock: once it is let go, the owner may collect this op, close the queue and free
@@ -273,19 +294,31 @@ uint32_t engine_queue_in_flight(const struct engine_queue *q)
     return q->in_flight;
 }
 
+/* Past the wait the queue is left to the answers that are still to come: a device that gives none
+ * must not hold who closes. */
 void engine_queue_close(struct engine_queue *q)
 {
+    int64_t deadline = deadline_after(q->engine->o.durable_wait_ns);
+    bool waits = true;
     while (q->in_flight > 0) {
         struct op *op = pop(q);
-        if (op == NULL) {
-            (void)wait_answer(q, INT64_MAX);
+        if (op != NULL) {
+            op_release(op);
+            q->in_flight--;
             continue;
         }
-        op_release(op);
-        q->in_flight--;
+        if (waits) {
+            waits = wait_answer(q, deadline);
+            continue;
+        }
+        spin_acquire(&q->lock);
+        q->unanswered = q->in_flight;
+        q->left = q->head == NULL; /* else one has just come: take it */
+        bool left = q->left;
+        spin_release(&q->lock);
+        if (left) return;
     }
-    (void)close(q->eventfd);
-    mem_free(q);
+    queue_free(q);
 }
 
 static int write_async(struct engine_queue *q, const struct rf_tablet *tablets, uint32_t n,

@@ -251,7 +251,7 @@ RF_API_CHECK int rf_write_batch(struct rf_engine *engine, const struct rf_tablet
 struct rf_queue; /* collects completions; one thread at a time */
 
 RF_API_CHECK int rf_queue_open(struct rf_engine *engine, struct rf_queue **queue_out);
-/* Waits for all writes begun on it; their completions are dropped. */
+/* Waits for all writes begun on it, at most durable_wait_ms; their completions are dropped. */
 RF_API void rf_queue_close(struct rf_queue *queue);
 
 struct rf_completion {

@@ -67,6 +67,41 @@ static void rf_write__device_answers_late__unknown_once(void **state)
     io_env_close(env);
 }
 
+/* A queue is not held by a device that does not answer; the answer finds it gone. */
+static void rf_queue_close__device_answers_later__left_within_the_wait(void **state)
+{
+    (void)state;
+    const struct fault_options fault = {.seed = 1};
+    struct io_env *env;
+    struct engine_rig rig;
+    struct rf_queue *queue;
+    assert_int_equal(fault_env_open(&fault, &env), 0);
+    engine_rig_init(&rig, env);
+    open_rig(&rig);
+    assert_int_equal(rf_queue_open(rig.e, &queue), 0);
+    delay_writes(env);
+    int64_t before = clock_read_ns(CLOCK_MONOTONIC);
+    static uint8_t blob[200000];
+    const uint32_t offsets[] = {0, sizeof blob};
+    for (int64_t time = 10; time < 12; time++) {
+        struct rf_column v = {
+            .name = "v", .type = RF_BLOB, .category = RF_FIELD, .values = blob, .offsets = offsets};
+        struct rf_tablet t = {
+            .size = sizeof t, .table = "t", .rows = 1, .columns = 1, .times = &time, .column = &v};
+        assert_int_equal(rf_write_async(queue, &t, 1, 1000, NULL, NULL, &rig.error), 0);
+    }
+    rf_queue_close(queue);
+    assert_true(clock_read_ns(CLOCK_MONOTONIC) - before < INT64_C(5000000000));
+    fault_clear(env);
+    fault_release(env);
+    assert_int_equal(write_row(&rig, 12), 0); /* behind them */
+    struct rf_stats s = {.size = sizeof s};
+    assert_int_equal(rf_stats(rig.e, &s), 0);
+    assert_int_equal(s.rows, 4);
+    assert_int_equal(engine_rig_close(&rig), 0);
+    io_env_close(env);
+}
+
 /* The answer comes when the engine is closed already: it decides, and answers a writer that is gone.
  * What it looks at must still be there, so this case is worth most under AddressSanitizer. */
 static void rf_close__device_answers_later__nothing_is_touched_that_was_freed(void **state)
@@ -99,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rf_write__device_answers_late__unknown_once),
+        cmocka_unit_test(rf_queue_close__device_answers_later__left_within_the_wait),
         cmocka_unit_test(rf_close__device_answers_later__nothing_is_touched_that_was_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
