@@ -10,11 +10,16 @@ static int wrong(struct err_msg *why, const char *what, uint64_t number)
                    number);
 }
 
+/* *column: NULL, or one that was found to be of the table; in its place comes the one of this id. */
 static int check_column(const struct schema *s, const struct schema_table *table, uint32_t id,
-                        struct err_msg *why)
+                        const struct schema_column **column, struct err_msg *why)
 {
-    if (schema_column_by_id(s, id) == NULL) return wrong(why, "column", id);
-    if (schema_table_of_column(s, id) != table) return wrong(why, "another table's column", id);
+    const struct schema_column *c = schema_column_by_id(s, id);
+    if (c == NULL) return wrong(why, "column", id);
+    bool is_of_table = *column != NULL ? schema_column_is_beside(c, *column)
+                                       : schema_table_of_column(s, id) == table;
+    if (!is_of_table) return wrong(why, "another table's column", id);
+    *column = c;
     return 0;
 }
 
@@ -23,14 +28,14 @@ static int check_group(const struct schema *s, const struct batch_view *v,
 {
     const struct schema_table *table = schema_table_by_incarnation(s, g->incarnation);
     if (table == NULL) return wrong(why, "table", g->incarnation);
+    const struct schema_column *column = NULL;
     for (uint32_t i = 0; i < g->column_count; i++) {
         uint32_t id;
         uint8_t type;
         batch_read_column_type(v, g, i, &id, &type);
-        int rc = check_column(s, table, id, why);
+        int rc = check_column(s, table, id, &column, why);
         if (rc != 0) return rc;
-        if (schema_column_by_id(s, id)->type != type)
-            return wrong(why, "with another type column", id);
+        if (column->type != type) return wrong(why, "with another type column", id);
     }
     *gone_out = !schema_table_exists(table, SCHEMA_VERSION_MAX);
     return 0;
@@ -63,8 +68,9 @@ static int check_delete(const struct schema *s, const uint8_t *payload, uint32_t
     if (rc != 0) return rc;
     const struct schema_table *table = schema_table_by_incarnation(s, d.incarnation);
     if (table == NULL) return wrong(why, "table", d.incarnation);
+    const struct schema_column *column = NULL;
     for (uint32_t i = 0; i < d.column_count; i++) {
-        rc = check_column(s, table, d.columns[i], why);
+        rc = check_column(s, table, d.columns[i], &column, why);
         if (rc != 0) return rc;
     }
     *gone_out = !schema_table_exists(table, SCHEMA_VERSION_MAX);

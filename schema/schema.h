@@ -144,6 +144,12 @@ const struct schema_column *schema_next_series(const struct schema_table *table,
                                                struct schema_place *place);
 /* Also one that is dropped. */
 const struct schema_column *schema_column_by_id(const struct schema *schema, uint32_t id);
+/* Whether two columns are of one table. */
+static inline bool schema_column_is_beside(const struct schema_column *a,
+                                           const struct schema_column *b)
+{
+    return a->table == b->table;
+}
 /* The table that a column id belongs to. */
 const struct schema_table *schema_table_of_column(const struct schema *schema, uint32_t id);
 /* TAG columns at the newest version. */
