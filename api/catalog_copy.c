@@ -29,18 +29,30 @@ static int copy_file(struct io_env *env, const char *name, const char *to)
     return rc;
 }
 
-int catalog_copy_make(struct io_env *env, char **path_out, struct err_msg *msg)
+/* A folder of our own, in the first place that takes one: the machine may be read-only but for one. */
+static int make_folder(char *folder, size_t bytes, struct err_msg *msg)
 {
     const char *tmp = getenv("TMPDIR");
+    const char *const places[] = {tmp != NULL && *tmp != '\0' ? tmp : "/tmp", "/tmp", "/var/tmp",
+                                  "/dev/shm"};
+    int first = 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int n = snprintf(folder, bytes, "%s/ringfence-XXXXXX", places[i]);
+        if (n > 0 && (size_t)n < bytes && mkdtemp(folder) != NULL) return 0;
+        if (first == 0) first = n > 0 && (size_t)n < bytes ? -errno : -ENAMETOOLONG;
+    }
+    return err_set(msg, first, "%s: no room for a private copy of the catalog: %s", places[0],
+                   err_text(first));
+}
+
+int catalog_copy_make(struct io_env *env, char **path_out, struct err_msg *msg)
+{
     char folder[512], file[600], journal[640];
-    snprintf(folder, sizeof folder, "%s/ringfence-XXXXXX",
-             tmp != NULL && *tmp != '\0' ? tmp : "/tmp");
-    if (mkdtemp(folder) == NULL)
-        return err_set(msg, -errno, "%s: no room for a private copy of the catalog: %s", folder,
-                       err_text(-errno));
+    int rc = make_folder(folder, sizeof folder, msg);
+    if (rc != 0) return rc;
     snprintf(file, sizeof file, "%s/catalog.db", folder);
     snprintf(journal, sizeof journal, "%s-journal", file);
-    int rc = copy_file(env, "catalog.db", file);
+    rc = copy_file(env, "catalog.db", file);
     if (rc == 0) {
         rc = copy_file(env, "catalog.db-journal", journal);
         if (rc == -ENOENT) rc = 0;

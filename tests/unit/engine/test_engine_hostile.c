@@ -332,7 +332,8 @@ static void engine_write__odd_arrays__bit_for_bit(void **state)
     static const uint8_t all = 0xff, second = 0x02;
     static char doubles[1 + 3 * sizeof(double)]; /* their addresses are odd */
     for (int i = 0; i < 3; i++)
-        memcpy(doubles + 1 + (size_t)i * sizeof(double), &(double){times[i]}, sizeof(double));
+        memcpy(doubles + 1 + (size_t)i * sizeof(double), &(double){(double)times[i]},
+               sizeof(double));
     static const char host[] = "xxAAA";
     static const uint32_t host_at[] = {2, 3, 4, 5};
     struct rf_column c[] = {
@@ -466,6 +467,35 @@ static void rf_options__of_an_older_caller__defaults_for_the_rest(void **state)
     assert_int_equal(rf_open(f->dir, &o, &none, &f->error), -EINVAL);
 }
 
+/* The private copy of the catalog needs a place, and takes another one. */
+static void rf_open__read_only_without_a_tmpdir__opens(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(write_v(f, "t", NULL), 0);
+    assert_int_equal(rf_close(f->e), 0);
+    const char *before = getenv("TMPDIR");
+    char *kept = before != NULL ? strdup(before) : NULL;
+    assert_int_equal(setenv("TMPDIR", "/nowhere/at/all", 1), 0);
+    struct rf_options o;
+    rf_options_init(&o);
+    o.flags = RF_READ_ONLY;
+    int rc = rf_open(f->dir, &o, &f->e, &f->error);
+    if (kept != NULL)
+        assert_int_equal(setenv("TMPDIR", kept, 1), 0);
+    else
+        assert_int_equal(unsetenv("TMPDIR"), 0);
+    free(kept);
+    if (rc != 0) fail_msg("%d %s", rc, f->error.text);
+    assert_int_equal(write_v(f, "t", NULL), -RF_CODE_READ_ONLY);
+    assert_int_equal(rf_table_drop(f->e, "t", &f->error), -RF_CODE_READ_ONLY);
+    struct rf_scan_options s;
+    uint64_t rows;
+    rf_scan_options_init(&s);
+    s.table = "t";
+    assert_int_equal(rf_count(f->e, &s, &rows, &f->error), 0);
+    assert_int_equal(rows, 1);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -480,6 +510,7 @@ int main(void)
         CASE(engine_write__new_tags_of_two_tablets__refused_before_they_are_made),
         CASE(engine_write__odd_arrays__bit_for_bit),
         CASE(engine_write__times_at_their_ends__all_there),
+        CASE(rf_open__read_only_without_a_tmpdir__opens),
         CASE(rf_options__of_an_older_caller__defaults_for_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
