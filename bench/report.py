@@ -41,6 +41,10 @@ def short(value, unit=""):
     return f"{value:.3g} {unit}".strip()
 
 
+def cut(words, letters=46):
+    return words if len(words) <= letters else words[:letters - 1].rstrip() + "\u2026"
+
+
 def size(value):
     return f"{value // 2**20} MiB" if value >= 2**20 else f"{value // 2**10} KiB"
 
@@ -122,27 +126,29 @@ def goals(rows):
         parts.append(f'<rect x="{axis(row["ratio"]) - 2.5:.1f}" y="{y + 5}" width="5" height="18" '
                      f'rx="2" fill="{color_of(row)}"><title>{row["ratio"]:.3f}</title></rect>')
         parts += [text(left - 12, y + 12, row["id"], "end", "b"),
-                  text(left - 12, y + 25, ("against " + row["against"])[:54], "end", "s"),
+                  text(left - 12, y + 25, cut("against " + row["against"]), "end", "s"),
                   text(width - 8, y + 18, f'{row["ratio"]:.2f} x', "end", "b")]
     return svg(width, height, parts, "Ratios against goals")
 
 
-def paired_bars(entries, label):
-    """entries: (name, ours, theirs, their name): two bars each, linear."""
+def paired_bars(entries, label, logarithmic=False):
+    """entries: (name, ours, theirs, their name): two bars each."""
     if not entries:
         return ""
     left, width, step = 330, 1000, 46
     most = max(max(e[1], e[2]) for e in entries)
-    scale = (width - left - 130) / most
+    least = min(min(e[1], e[2]) for e in entries)
+    axis = Log(least / 2, most, 0, width - left - 130)
+    along = axis if logarithmic else lambda value: value * (width - left - 130) / most
     parts = []
     for index, (name, ours, theirs, whose) in enumerate(entries):
         y = 8 + index * step
         parts += [text(left - 12, y + 15, name, "end", "b"),
-                  text(left - 12, y + 33, whose[:54], "end", "s"),
-                  bar(left, y + 3, ours * scale, 15, OURS, f"Ringfence {short(ours)}"),
-                  bar(left, y + 21, theirs * scale, 15, THEIRS, f"{whose} {short(theirs)}"),
-                  text(left + ours * scale + 6, y + 15, short(ours)),
-                  text(left + theirs * scale + 6, y + 33, short(theirs), "start", "s")]
+                  text(left - 12, y + 33, cut(whose), "end", "s"),
+                  bar(left, y + 3, along(ours), 15, OURS, f"Ringfence {short(ours)}"),
+                  bar(left, y + 21, along(theirs), 15, THEIRS, f"{whose} {short(theirs)}"),
+                  text(left + along(ours) + 6, y + 15, short(ours)),
+                  text(left + along(theirs) + 6, y + 33, short(theirs), "start", "s")]
     return svg(width, 12 + step * len(entries), parts, label)
 
 
@@ -250,9 +256,10 @@ def met_text(row):
 def table(rows):
     out = ["<table><tr><th>row</th><th class=n>value</th><th class=n>against</th><th class=n>ratio"
            "</th><th class=n>goal</th><th></th><th class=n>runs</th><th class=n>spread</th>"
-           "<th class=n>CPU s a million points</th></tr>"]
+           "<th class=n>CPU s a million points</th><th class=n>theirs / ours</th></tr>"]
     for r in rows:
         cpu = r["cpu_s_per_mpoint"]
+        cpu_ratio = f'{r["cpu_ratio"]:.2f}' if r["cpu_ratio"] else ""
         noisy = "<div class=noisy>too noisy</div>" if r["too_noisy"] else ""
         note = f'<div class=facts>{esc(r["note"])}</div>' if r["note"] else ""
         spread = "" if r["spread"] is None else f'{100 * r["spread"]:.1f} %'
@@ -263,7 +270,8 @@ def table(rows):
             f'<td class=n>{short(r["against_value"], r["unit"])}</td>'
             f'<td class=n><b>{r["ratio"]:.3f}</b></td><td class=n>{goal_text(r)}</td>'
             f'<td>{met_text(r)}{noisy}</td><td class=n>{r["runs"]}</td><td class=n>{spread}</td>'
-            f'<td class=n>{f"{cpu:.4f}" if cpu else ""}</td></tr>')
+            f'<td class=n>{f"{cpu:.4f}" if cpu else ""}</td>'
+            f'<td class=n>{cpu_ratio}</td></tr>')
     return "".join(out) + "</table>"
 
 
@@ -312,6 +320,11 @@ def page(report, micro_path):
          "points a second.",
          paired_bars([(i, r["value"], r["against_value"], r["what"]) for i, r in shapes],
                      "Shapes")),
+        ("Processor time", "CPU seconds a million points, of all threads of the process: ours, and "
+         "what it is held against. On a busy machine this is the steadier figure; less is better; the axis is logarithmic.",
+         paired_bars([(r["id"], r["cpu_s_per_mpoint"], r["against_cpu_s_per_mpoint"],
+                       r["note"] or r["against"]) for r in rows
+                      if r["cpu_ratio"] and not r["id"].endswith("-main")], "Processor time", True)),
         ("The bare device", "MB/s by size of a write and writes in flight, durable in two ways.",
          device(report.get("device"))),
         ("All rows", "Values and baselines are medians; the ratio is that of neighbours in time, so "

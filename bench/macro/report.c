@@ -69,14 +69,17 @@ void report_row(enum row row)
     char value[32], base[32], goal[32];
     if (!headed)
         printf("%-20s %10s %10s %-9s %7s %-12s %-9s %4s %7s  %s\n", "row", "value", "against",
-               "unit", "ratio", "goal", "", "runs", "spread", "CPU s/Mpoint, what it is");
+               "unit", "ratio", "goal", "", "runs", "spread",
+               "CPU s/Mpoint (theirs / ours), what it is");
     headed = true;
     number_text(r->value, value);
     number_text(r->base, base);
     goal_text(row, goal);
     printf("%-20s %10s %10s %-9s %7.3f %-12s %-9s %4u %6.1f%%  ", t->id, value, base, t->unit,
            r->ratio, goal, verdict_text(row), r->runs, 100 * r->spread);
-    if (r->cpu_s_per_mpoint > 0) printf("%.4f  ", r->cpu_s_per_mpoint);
+    if (r->cpu_s_per_mpoint > 0) printf("%.4f ", r->cpu_s_per_mpoint);
+    if (r->cpu_s_per_mpoint > 0 && r->base_cpu_s_per_mpoint > 0)
+        printf("(%.2f) ", r->base_cpu_s_per_mpoint / r->cpu_s_per_mpoint);
     printf("%s%s; against %s%s%s%s\n", r->too_noisy ? "TOO NOISY: " : "", t->what, t->against,
            r->note[0] != 0 ? " (" : "", r->note, r->note[0] != 0 ? ")" : "");
     fflush(stdout);
@@ -148,6 +151,12 @@ static void put_row(FILE *out, enum row row)
     put_number(out, r->cpu_s_per_mpoint);
     fputs(",\"against_cpu_s_per_mpoint\":", out);
     put_number(out, r->base_cpu_s_per_mpoint);
+    /* As a ratio of speeds: above 1 the engine takes less of the processor than its baseline. */
+    fputs(",\"cpu_ratio\":", out);
+    if (r->cpu_s_per_mpoint > 0 && r->base_cpu_s_per_mpoint > 0)
+        put_number(out, r->base_cpu_s_per_mpoint / r->cpu_s_per_mpoint);
+    else
+        fputs("null", out);
     put_list(out, "values", r->a, r->a_count);
     put_list(out, "against_values", r->b, r->b_count);
     fputc('}', out);
