@@ -11,6 +11,8 @@ struct delete_job {
     uint32_t *region_first; /* those of region r: from [r] up to [r + 1] */
     bool all; /* no filter: every device of the table, later born ones of older records included */
     uint32_t *ids;
+    struct op **ops; /* published and not yet waited for, one a region at most */
+    uint32_t op_count;
 };
 
 static struct batch_key key_of(const struct delete_job *j, uint32_t number)
@@ -68,14 +70,16 @@ static int prepare(struct delete_job *j)
     if (schema_table_is_marked(j->target.table, view_version(j->view)))
         return engine_fail(j->error, -RFE_SEMANTIC_ERROR, RF_NONE, RF_NONE, RF_NONE,
                            "\"%s\" is being dropped", schema_table_name(j->target.table));
-    j->ids = mem_zalloc_array(j->target.want_count + 1, sizeof *j->ids);
-    if (j->ids == NULL) return -ENOMEM;
+    j->ids = mem_zalloc_array((size_t)j->target.want_count + 1, sizeof *j->ids);
+    j->ops = mem_zalloc_array(j->e->regions, sizeof(struct op *));
+    if (j->ids == NULL || j->ops == NULL) return -ENOMEM;
     for (uint32_t i = 0; i < j->target.want_count; i++)
         j->ids[i] = j->target.wants[i].id;
     return collect(j);
 }
 
-/* Appends one record; its answer. */
+/* Appends one record; its answer is waited for with those of the other regions, so that a delete
+ * takes one wait for the device and not one a region. */
 static int append(struct delete_job *j, const struct batch_delete *d, const struct batch_key *keys,
                   int64_t deadline)
 {
@@ -114,10 +118,8 @@ static int append(struct delete_job *j, const struct batch_delete *d, const stru
                          r.payload_bytes);
     engine_step(STEP_PUBLISH, 0);
     wal_publish(e->lane[want.lane], &r, WAL_RECORD_DELETE);
-    engine_step(STEP_WAIT, 0);
-    rc = op_wait(op);
-    engine_step(STEP_ANSWER, 0);
-    return rc;
+    j->ops[j->op_count++] = op;
+    return 0;
 }
 
 /* The record of one region: all devices, or those of the keys that lie in it. */
@@ -141,6 +143,13 @@ static int try_delete(struct delete_job *j, int64_t deadline)
     int rc = prepare(j);
     for (uint32_t region = 0; region < j->e->regions && rc == 0; region++)
         rc = delete_in_region(j, region, deadline);
+    if (j->op_count > 0) engine_step(STEP_WAIT, 0);
+    for (uint32_t i = 0; i < j->op_count; i++) {
+        int answer = op_wait(j->ops[i]);
+        if (rc == 0) rc = answer;
+    }
+    if (j->op_count > 0) engine_step(STEP_ANSWER, 0);
+    mem_free(j->ops);
     mem_free(j->ids);
     mem_free(j->keys);
     mem_free(j->region_first);

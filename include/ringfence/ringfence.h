@@ -347,7 +347,8 @@ struct rf_delete_options {
 RF_API void rf_delete_options_init(struct rf_delete_options *options);
 
 /* Deletes what was written before; what is written later in the same range stays. Logged and
- * acknowledged as a batch is. Errors as rf_write. */
+ * acknowledged as a batch is, region by region: in each it is whole or absent; after an error or a
+ * crash it may be there in some, and may be repeated. Errors as rf_write. */
 RF_API_CHECK int rf_delete(struct rf_engine *engine, const struct rf_delete_options *options,
                            struct rf_error *error_out);
 

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -161,6 +162,63 @@ static void rf_stats__deletes_between_writes__stages_of_writes_alone(void **stat
     assert_int_equal(s.write.count, 10);
 }
 
+/* ---- deletes of many regions ---- */
+
+static uint32_t steps_seen[STEPS];
+static void count_step(void *ctx, enum engine_step step, uint32_t fragment)
+{
+    (void)ctx, (void)fragment;
+    steps_seen[step]++;
+}
+
+/* One record a region, and one wait for all of them. */
+static void rf_delete__many_regions__waits_once(void **state)
+{
+    struct fixture *f = *state;
+    struct rf_options o;
+    rf_options_init(&o);
+    o.segment_bytes = 1 << 20;
+    o.memory_bytes = 16 << 20;
+    o.lease = RF_LEASE_OFF;
+    o.lanes = 2;
+    o.regions = 16;
+    assert_int_equal(rf_open(f->dir, &o, &f->e, &f->error), 0);
+    for (int64_t i = 0; i < 64; i++) {
+        char host[8];
+        snprintf(host, sizeof host, "%lld", (long long)i);
+        const uint32_t offsets[] = {0, (uint32_t)strlen(host)};
+        struct rf_column c[] = {
+            {.name = "host", .type = RF_STRING, .values = host, .offsets = offsets},
+            {.name = "v", .type = RF_INT64, .category = RF_FIELD, .values = &i}};
+        struct rf_tablet t = {
+            .size = sizeof t, .table = "t", .rows = 1, .columns = 2, .times = &i, .column = c};
+        assert_int_equal(rf_write(f->e, &t, &f->error), 0);
+    }
+    struct rf_delete_options d;
+    struct rf_scan_options s;
+    uint64_t rows;
+    const struct rf_tag_filter host = {.name = "host", .value = "7"};
+    rf_delete_options_init(&d);
+    rf_scan_options_init(&s);
+    d.table = s.table = "t";
+    d.tags = &host;
+    d.tag_count = 1;
+    memset(steps_seen, 0, sizeof steps_seen);
+    engine_step_seam = count_step;
+    assert_int_equal(rf_delete(f->e, &d, &f->error), 0);
+    assert_int_equal(steps_seen[STEP_PUBLISH], 1); /* the region of this device alone */
+    assert_int_equal(rf_count(f->e, &s, &rows, &f->error), 0);
+    assert_int_equal(rows, 63);
+    d.tag_count = 0;
+    memset(steps_seen, 0, sizeof steps_seen);
+    assert_int_equal(rf_delete(f->e, &d, &f->error), 0);
+    assert_int_equal(steps_seen[STEP_PUBLISH], 16);
+    assert_int_equal(steps_seen[STEP_WAIT], 1);
+    assert_int_equal(steps_seen[STEP_ANSWER], 1);
+    assert_int_equal(rf_count(f->e, &s, &rows, &f->error), 0);
+    assert_int_equal(rows, 0);
+}
+
 /* ---- as many as there are slots ---- */
 
 struct collector {
@@ -240,6 +298,7 @@ int main(void)
         CASE(rf_stats__fenced_and_written_again__no_answer_of_536),
         CASE(rf_stats__lapsed__one_answer_of_536),
         CASE(rf_stats__deletes_between_writes__stages_of_writes_alone),
+        CASE(rf_delete__many_regions__waits_once),
         CASE(rf_write__all_slots_uncollected__waits_for_one),
         CASE(rf_write__tag_renamed_before_the_decision__checked_again),
     };
