@@ -444,6 +444,20 @@ static void rf_write__columns__to_65535(void **state)
     int rc = rf_write(e, &t, &error);
     if (rc != 0) fail_msg("%d %s", rc, error.text);
     assert_int_equal(kit_count(e, "wide"), 1);
+    struct rf_scan_options s;
+    struct rf_cursor *cursor;
+    struct rf_tablet row;
+    rf_scan_options_init(&s);
+    s.table = "wide";
+    assert_int_equal(rf_scan_open(e, &s, &cursor, NULL), 0);
+    assert_int_equal(rf_scan_next(cursor, &row), 1);
+    assert_int_equal(row.columns, 65535);
+    for (uint32_t i = 0; i < 65535; i++) {
+        assert_string_equal(row.column[i].name, names[i]);
+        assert_int_equal(*(const uint8_t *)row.column[i].values, 1);
+    }
+    assert_int_equal(rf_scan_next(cursor, &row), 0);
+    rf_scan_close(cursor);
     t.column = &c[65535]; /* one more */
     t.columns = 1;
     refuse(&t, (struct place){RF_CODE_LIMIT, NOWHERE, "65,535"});

@@ -379,6 +379,60 @@ static void rf_trim__forgotten_cursor__is_revoked_and_goes_on(void **state)
     rf_scan_close(fresh);
 }
 
+/* ---- trim by time ---- */
+
+static uint64_t trim_before(int64_t time)
+{
+    struct rf_trim_options o;
+    uint64_t reached = 0;
+    rf_trim_options_init(&o);
+    o.by_time = true;
+    o.before_time = time;
+    assert_int_equal(rf_trim(e, &o, &reached), 0);
+    return reached;
+}
+
+static void rf_trim__by_time__frees_segments_that_are_older_as_a_whole(void **state)
+{
+    (void)state;
+    open_with(RF_SYNC_ASYNC, 32 << 20);
+    uint64_t start = kit_stats(e).oldest_position;
+    for (int64_t i = 0; i < 100; i++) /* about ten segments, times rising */
+        write_many(i * MANY, (i + 1) * MANY, 0);
+    struct rf_scan_options o = all_of("s");
+    uint64_t rows, all = 100 * MANY;
+    assert_int_equal(trim_before(0), start); /* nothing is older */
+    assert_int_equal(kit_count(e, "s"), all);
+    uint64_t reached = trim_before(50 * MANY);
+    assert_true(reached > start);
+    assert_int_equal(kit_stats(e).oldest_position, reached);
+    o.time_from = 50 * MANY;
+    assert_int_equal(rf_count(e, &o, &rows, NULL), 0);
+    assert_int_equal(rows, 50 * MANY); /* every row from there on */
+    uint64_t left = kit_count(e, "s");
+    assert_true(left < all);
+    /* Rows written late keep their segment, and with it all behind it. */
+    for (int64_t i = 0; i < 12; i++)
+        write_many(0, MANY, 5);
+    write_many(200 * MANY, 200 * MANY + 1, 0);
+    for (int64_t i = 0; i < 24; i++)
+        write_many(0, MANY, 6);
+    reached = trim_before(150 * MANY);
+    assert_int_equal(kit_stats(e).oldest_position, reached);
+    o.time_from = 150 * MANY;
+    assert_int_equal(rf_count(e, &o, &rows, NULL), 0);
+    assert_int_equal(rows, 1);
+    assert_int_equal(rf_close(e), 0);
+    open_with(RF_SYNC_ASYNC, 32 << 20); /* what was freed does not come back */
+    assert_true(kit_stats(e).oldest_position >= reached);
+    assert_int_equal(rf_count(e, &o, &rows, NULL), 0);
+    assert_int_equal(rows, 1);
+    o.time_from = MANY;
+    o.time_to = 50 * MANY - MANY;
+    assert_int_equal(rf_count(e, &o, &rows, NULL), 0);
+    assert_int_equal(rows, 0);
+}
+
 /* ---- beside changes of the table ---- */
 
 static void *change_columns(void *arg)
@@ -514,6 +568,7 @@ int main(void)
         CASE(rf_scan__rows_overwritten__one_value_at_a_time),
         CASE(rf_scan__writers_and_deleters_go_on__snapshot_stays),
         CASE(rf_trim__forgotten_cursor__is_revoked_and_goes_on),
+        CASE(rf_trim__by_time__frees_segments_that_are_older_as_a_whole),
         CASE(rf_count__table_changed_meanwhile__starts_over),
         CASE(rf_scan_open__1024_cursors__no_more),
         CASE(rf_write_async__cursors_in_the_middle__never_waits),
