@@ -25,8 +25,8 @@ static void gather(uint8_t *to, const uint8_t *from, const uint32_t *order, uint
         gather_by(to, from, order, n, 1);
 }
 
-static void copy_fixed(uint8_t *dst, const struct tablet_group *g, const void *values,
-                       uint32_t width, const struct batch_fragment *f)
+static inline void copy_fixed(uint8_t *dst, const struct tablet_group *g, const void *values,
+                              uint32_t width, const struct batch_fragment *f)
 {
     uint8_t *to = dst + (uint64_t)f->row_first * width;
     if (g->order == NULL)

@@ -213,11 +213,20 @@ static inline uint32_t key_put(uint8_t *key, const void *value, uint32_t bytes)
 
 /* ---- stages (stages.c) ---- */
 
+/* Cold: without stages a compare is all that they cost. */
+__attribute__((cold)) void stages_begin_timed(struct prepared *p);
+__attribute__((cold)) void stage_end_timed(struct prepared *p, enum stage stage);
+__attribute__((cold)) void stages_collected_timed(struct op *op);
 /* Before the first stage of each try; op->start_ns is set. */
-void stages_begin(struct prepared *p);
-void stage_end_timed(struct prepared *p, enum stage stage);
+static inline void stages_begin(struct prepared *p)
+{
+    if (RF_UNLIKELY(p->op->times != NULL)) stages_begin_timed(p);
+}
 /* The answer is with the caller, whose thread this is: counts the stages, and tells the trace. */
-void stages_collected(struct op *op);
+static inline void stages_collected(struct op *op)
+{
+    if (RF_UNLIKELY(op->times != NULL)) stages_collected_timed(op);
+}
 /* The stage of a writer's thread ends here and the next one begins. */
 #define STAGE_END(p, stage, probe)                                              \
     do {                                                                        \

@@ -4,10 +4,9 @@
  * stages of a batch add up to its time from call to answer. */
 #include "engine/engine_impl.h"
 
-void stages_begin(struct prepared *p)
+void stages_begin_timed(struct prepared *p)
 {
     struct op_times *t = p->op->times;
-    if (t == NULL) return;
     memset(t->stage_ns, 0, sizeof t->stage_ns);
     t->published_ns = 0;
     p->mark_ns = mono_ns();
@@ -50,11 +49,11 @@ static void add_ticket(struct op *op, int64_t now)
     step(t, &at, STAGE_WAKE, now);
 }
 
-void stages_collected(struct op *op)
+void stages_collected_timed(struct op *op)
 {
     struct engine *e = op->engine;
     struct op_times *t = op->times;
-    if (t == NULL || t->published_ns == 0) return; /* off, or a delete */
+    if (t->published_ns == 0) return; /* a delete */
     add_ticket(op, mono_ns());
     t->published_ns = 0;
     spin_acquire(&e->hist_lock);

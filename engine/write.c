@@ -137,7 +137,7 @@ static int append(struct prepared *p, struct op *op, int64_t deadline)
     }
     engine_step(STEP_PUBLISH, 0);
     struct op_times *times = op->times;
-    if (times != NULL) {
+    if (RF_UNLIKELY(times != NULL)) {
         times->copied_ns = p->mark_ns;
         times->lane = want.lane;
         times->published_ns = p->mark_ns;
@@ -145,7 +145,7 @@ static int append(struct prepared *p, struct op *op, int64_t deadline)
     wal_publish(e->lane[want.lane], &r, WAL_RECORD_DATA);
     /* It may be answered by now, but it is collected, and used again, by this thread alone: later. */
     RF_PROBE1(publish, op);
-    if (times != NULL) times->published_ns = mono_ns();
+    if (RF_UNLIKELY(times != NULL)) times->published_ns = mono_ns();
     return 0;
 }
 

@@ -256,7 +256,8 @@ void lane_publish_control(struct wal_lane *lane, const struct wal_reservation *r
     seal(lane, r->lsn, covered, r->payload_bytes, type);
     struct wal_ticket *ticket = lane_slot(lane, r->seq)->ticket;
     RF_PROBE2(checksum, ticket, r->lsn);
-    if (lane->o.stages && ticket != NULL) ticket->sealed_mono_ns = clock_read_ns(CLOCK_MONOTONIC);
+    if (RF_UNLIKELY(lane->o.stages) && ticket != NULL)
+        ticket->sealed_mono_ns = clock_read_ns(CLOCK_MONOTONIC);
     publish_slot(lane, r->seq, type);
 }
 
