@@ -42,16 +42,24 @@ static void install_hooks(void)
     CHECK(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0);
 }
 
-void fork_fd_add(struct fork_fd *entry, int fd)
+void fork_hold(void)
 {
     CHECK(pthread_once(&hooks_once, install_hooks) == 0);
     CHECK(pthread_mutex_lock(&list_mutex) == 0);
+}
+
+void fork_let_go(void)
+{
+    CHECK(pthread_mutex_unlock(&list_mutex) == 0);
+}
+
+void fork_fd_add(struct fork_fd *entry, int fd)
+{
     entry->fd = fd;
     entry->prev = list.prev;
     entry->next = &list;
     list.prev->next = entry;
     list.prev = entry;
-    CHECK(pthread_mutex_unlock(&list_mutex) == 0);
 }
 
 void fork_fd_close(struct fork_fd *entry)

@@ -17,7 +17,13 @@ struct fork_fd {
     struct fork_fd *prev, *next;
 };
 
-/* Puts fd on the list; entry is the caller's memory until fork_fd_close. */
+/* From the call that makes a descriptor to fork_fd_add no fork may come: its child would keep the
+ * descriptor, and a lock on it, for life. fork_hold keeps forks waiting until fork_let_go: for the
+ * few system calls in between, which must not call into this header but for fork_fd_add. */
+void fork_hold(void);
+void fork_let_go(void);
+/* Puts fd on the list; entry is the caller's memory until fork_fd_close. Between fork_hold and
+ * fork_let_go. */
 void fork_fd_add(struct fork_fd *entry, int fd);
 /* Takes it off the list and closes it, if this process has it open. */
 void fork_fd_close(struct fork_fd *entry);

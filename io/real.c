@@ -94,15 +94,19 @@ int io_env_open(const char *root, struct io_env **env_out)
     env->root = mem_strndup(root, strlen(root));
     if (env->root == NULL) goto free_env;
     /* Kept, so that a relative root means the same place however late it is made. */
+    fork_hold();
     int start = open_at(AT_FDCWD, ".", O_PATH | O_DIRECTORY);
+    if (start >= 0) {
+        fork_fd_add(&env->start_fd, start);
+        fork_fd_add(&env->root_fd, -1);
+    }
+    fork_let_go();
     if (start < 0) {
         rc = start;
         goto free_root;
     }
     io_env_init(&env->base, &real_ops);
     lock_init(&env->lock, LOCK_RANK_IO);
-    fork_fd_add(&env->start_fd, start);
-    fork_fd_add(&env->root_fd, -1);
     *env_out = &env->base;
     return 0;
 free_root:
@@ -245,19 +249,21 @@ static int real_open(struct io_env *base, const char *path, unsigned flags,
     struct real_file *file = mem_zalloc(sizeof *file);
     if (file == NULL) return -ENOMEM;
     bool direct;
+    fork_hold();
     int fd = open_fd(env, path, flags, &direct);
+    if (fd >= 0) fork_fd_add(&file->fd, fd);
+    fork_let_go();
     if (fd < 0) {
         mem_free(file);
         return fd;
     }
     int rc = read_geometry(env, fd, &file->geometry);
     if (rc != 0) {
-        (void)close(fd); /* rc names the cause; nothing was written */
+        fork_fd_close(&file->fd); /* rc names the cause; nothing was written */
         mem_free(file);
         return rc;
     }
     io_file_init(&file->base, base);
-    fork_fd_add(&file->fd, fd);
     atomic_init(&file->direct, direct);
     *file_out = &file->base;
     return 0;
@@ -544,19 +550,20 @@ static int real_lock_dir(struct io_env *base, const char *path, bool exclusive,
 {
     struct real_file *file = mem_zalloc(sizeof *file);
     if (file == NULL) return -ENOMEM;
-    int rc = open_dir(env_of(base), path);
-    if (rc < 0) goto free_file;
-    int fd = rc;
+    fork_hold();
+    int fd = open_dir(env_of(base), path), rc = fd;
+    if (fd >= 0) fork_fd_add(&file->fd, fd);
+    fork_let_go();
+    if (fd < 0) goto free_file;
     do
         rc = flock(fd, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 ? 0 : -errno;
     while (rc == -EINTR);
     if (rc != 0) goto close_fd;
     io_file_init(&file->base, base);
-    fork_fd_add(&file->fd, fd);
     *file_out = &file->base;
     return 0;
 close_fd:
-    (void)close(fd); /* rc names the cause */
+    fork_fd_close(&file->fd); /* rc names the cause */
 free_file:
     mem_free(file);
     return rc;

@@ -492,14 +492,47 @@ static int probe(struct io_uring *ring)
     return enough ? 0 : -EINVAL;
 }
 
+/* One try. No fork comes before the ring is on the list of what a child closes, and its mapping,
+ * which would keep the ring and its registered files alive there, is not inherited. */
+static int set_up_unshared(struct uring_queue *queue, uint32_t entries, bool sqpoll)
+{
+    fork_hold();
+    int rc = set_up(&queue->ring, entries, sqpoll);
+    if (rc == 0) {
+        rc = io_uring_ring_dontfork(&queue->ring);
+        if (rc != 0)
+            io_uring_queue_exit(&queue->ring);
+        else
+            fork_fd_add(&queue->ring_fd, queue->ring.ring_fd);
+    }
+    fork_let_go();
+    return rc;
+}
+
+static int make_wake_fd(struct uring_queue *queue)
+{
+    fork_hold();
+    int fd = eventfd(0, EFD_CLOEXEC), rc = fd < 0 ? -errno : 0;
+    if (fd >= 0) fork_fd_add(&queue->wake_fd, fd);
+    fork_let_go();
+    return rc;
+}
+
+static void take_down(struct uring_queue *queue)
+{
+    fork_fd_close(&queue->ring_fd);
+    queue->ring.ring_fd = -1; /* closed just now, under the list's mutex */
+    io_uring_queue_exit(&queue->ring);
+}
+
 /* The rings of a process that was just killed are freed late, and count against memlock so long. */
-static int set_up_patiently(struct io_uring *ring, const struct io_queue_options *options,
+static int set_up_patiently(struct uring_queue *queue, const struct io_queue_options *options,
                             bool patient)
 {
     uint32_t entries = options->depth + 1; /* the wake's read is one */
     long sleep_ns = NOMEM_SLEEP_NS;
     for (unsigned tries = 1;; tries++) {
-        int rc = set_up(ring, entries, options->sqpoll);
+        int rc = set_up_unshared(queue, entries, options->sqpoll);
         if (rc != -ENOMEM || !patient || tries == NOMEM_TRIES) return rc;
         pause_ns(sleep_ns);
         sleep_ns *= 2;
@@ -515,23 +548,15 @@ int uring_queue_open(struct real_env *env, const struct io_queue_options *option
     for (uint16_t slot = 0; slot < IO_QUEUE_DEPTH_MAX; slot++)
         queue->free[queue->free_count++] = slot;
     bool patient = !atomic_load_explicit(&env->uring_refused, memory_order_relaxed);
-    int rc = set_up_patiently(&queue->ring, options, patient);
+    int rc = set_up_patiently(queue, options, patient);
     if (rc != 0) goto free_queue;
     rc = probe(&queue->ring);
+    if (rc == 0) rc = make_wake_fd(queue);
     if (rc != 0) goto exit_ring;
-    rc = io_uring_ring_dontfork(&queue->ring); /* a child's mapping would keep the ring alive */
-    if (rc != 0) goto exit_ring;
-    int wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (wake_fd < 0) {
-        rc = -errno;
-        goto exit_ring;
-    }
-    fork_fd_add(&queue->wake_fd, wake_fd);
-    fork_fd_add(&queue->ring_fd, queue->ring.ring_fd);
     *queue_out = &queue->base;
     return 0;
 exit_ring:
-    io_uring_queue_exit(&queue->ring);
+    take_down(queue);
 free_queue:
     mem_free(queue);
     return rc;
@@ -564,9 +589,7 @@ static void uring_close(struct io_queue *base)
     for (uint32_t slot = 0; slot < IO_REGISTERED_FILES; slot++)
         if (queue->files[slot] != NULL) ((struct real_file *)queue->files[slot])->registered = NULL;
     fork_fd_close(&queue->wake_fd);
-    fork_fd_close(&queue->ring_fd);
-    queue->ring.ring_fd = -1; /* closed just now, under the list's mutex */
-    io_uring_queue_exit(&queue->ring);
+    take_down(queue);
     free_queue(queue);
 }
 

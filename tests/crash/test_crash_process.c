@@ -482,6 +482,62 @@ static void crash_process__race_for_a_directory__one_wins_others_are_told(void *
     }
 }
 
+/* ---- locks ---- */
+
+/* Whether this process could lock the file that another one owns. */
+static bool can_lock(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int rc = fcntl(fd, F_OFD_SETLK, &lock);
+    assert_true(rc == 0 || errno == EAGAIN || errno == EACCES);
+    close(fd);
+    return rc == 0;
+}
+
+static uint32_t count_lockable(uint32_t lane, uint32_t *files_out)
+{
+    char path[TEMPDIR_BYTES + 300];
+    uint32_t lockable = 0;
+    struct dirent **names;
+    snprintf(path, sizeof path, "%s/lane-%02u", dir, lane);
+    int n = scandir(path, &names, NULL, alphasort);
+    assert_true(n > 2);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/lane-%02u/%s", dir, lane, names[i]->d_name);
+        bool is_file = names[i]->d_name[0] != '.';
+        lockable += is_file && can_lock(path);
+        *files_out += is_file;
+        free(names[i]);
+    }
+    free(names);
+    return lockable;
+}
+
+/* The lock is on the descriptor that writes: it goes when the last write of a dead process has
+ * landed, and not before. A kill can't show that it is there: mostly all is over at once. */
+static void crash_process__open_engine__every_segment_file_is_locked(void **state)
+{
+    (void)state;
+    struct rf_options o;
+    uint32_t files = 0;
+    small_options(&o);
+    o.memory_bytes = 2 * 6u * ((4u << 20) + (1u << 20));
+    o.lanes = o.regions = 2;
+    o.wait_prepared = true;
+    for (int life = 0; life < 2; life++) { /* as made, and as found */
+        struct rf_engine *e = open_now(&o);
+        for (uint32_t b = 1; b <= 12; b++) /* into a second segment */
+            assert_int_equal(write_story(e, 0, (uint32_t)life * 100 + b, 60000), 0);
+        assert_int_equal(count_lockable(0, &files) + count_lockable(1, &files), 0);
+        assert_int_equal(rf_close(e), 0);
+    }
+    uint32_t free_now = count_lockable(0, &files) + count_lockable(1, &files);
+    assert_true(free_now >= 4); /* and given back */
+    printf("%u files looked at\n", files);
+}
+
 /* ---- a host that forks ---- */
 
 struct forked {
@@ -568,7 +624,7 @@ static void crash_process__host_forks__child_is_told_parent_goes_on_locks_go(voi
         rf_scan_close(f.cursor);
         rf_queue_close(f.queue);
         assert_int_equal(rf_close(f.e), 0);
-        o.lock_wait_ms = 0; /* the child is alive and holds none of our locks */
+        o.lock_wait_ms = 2000; /* the child lives on and holds none of our locks */
         struct rf_engine *e = open_now(&o);
         assert_true(story_scan(e, &found));
         assert_int_equal(found.rows, 1 + 2 * (STORY_ROWS - 1));
@@ -622,6 +678,58 @@ static void crash_process__host_forks_under_load__nothing_stops(void **state)
         assert_int_equal(busy[i].code, 0);
     }
     assert_int_equal(rf_close(e), 0);
+}
+
+struct forking {
+    _Atomic bool stop;
+    pid_t children[600];
+    uint32_t count;
+};
+
+static void *forking_main(void *ctx)
+{
+    struct forking *f = ctx;
+    while (!f->stop && f->count < 600) {
+        pid_t pid = fork();
+        if (pid == 0)
+            for (;;)
+                pause();
+        if (pid > 0) f->children[f->count++] = pid;
+    }
+    return NULL;
+}
+
+/* A child that is forked between the call that opens a file and whatever notes it would keep the
+ * file, and the lock on it, for as long as it lives. */
+static void crash_process__forks_while_files_are_opened__children_hold_no_lock(void **state)
+{
+    (void)state;
+    static struct forking f;
+    uint32_t opened = 0;
+    for (int round = 0; round < 3; round++) {
+        pthread_t thread;
+        struct rf_options o;
+        small_options(&o);
+        o.lock_wait_ms = 5000; /* for children that have not yet run at all */
+        o.memory_bytes = 6u * ((4u << 20) + (1u << 20));
+        memset(&f, 0, sizeof f);
+        fflush(NULL);
+        assert_int_equal(pthread_create(&thread, NULL, forking_main, &f), 0);
+        int rc = 0;
+        struct rf_error error;
+        struct rf_engine *e;
+        for (int i = 0; i < 12 && rc == 0; i++, opened++) {
+            rc = rf_open(dir, &o, &e, &error);
+            if (rc == 0) rc = rf_close(e);
+        }
+        f.stop = true;
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        for (uint32_t i = 0; i < f.count; i++) {
+            assert_int_equal(kill(f.children[i], SIGKILL), 0);
+            assert_int_equal(finish(f.children[i]), -1 - SIGKILL);
+        }
+        if (rc != 0) fail_msg("after %u openings: %d %s", opened, rc, error.text);
+    }
 }
 
 /* ---- a host that never closes ---- */
@@ -871,6 +979,7 @@ static int file_size_body(void *ctx)
         (void)rf_close(e);
     }
     limit.rlim_cur = RLIM_INFINITY;
+    o.write_wait_ms = 10000;
     CHILD_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     CHILD_CHECK(rf_open(dir, &o, &e, &error) == 0);
     CHILD_CHECK(write_story(e, 0, 2, 100) == 0);
@@ -902,6 +1011,7 @@ static int descriptors_body(void *ctx)
         (void)rf_close(e);
     }
     limit.rlim_cur = 1024;
+    o.write_wait_ms = 10000;
     CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     CHILD_CHECK(rf_open(dir, &o, &e, &error) == 0);
     CHILD_CHECK(write_story(e, 0, 2, 100) == 0);
@@ -1037,8 +1147,10 @@ int main(int argc, char **argv)
         TEST(crash_process__killed_under_load__acknowledged_is_there),
         TEST(crash_process__killed_with_megabytes_in_flight__log_moves_no_more),
         TEST(crash_process__race_for_a_directory__one_wins_others_are_told),
+        TEST(crash_process__open_engine__every_segment_file_is_locked),
         TEST(crash_process__host_forks__child_is_told_parent_goes_on_locks_go),
         TEST(crash_process__host_forks_under_load__nothing_stops),
+        TEST(crash_process__forks_while_files_are_opened__children_hold_no_lock),
         TEST(crash_process__host_never_closes__acknowledged_is_there),
         TEST(crash_process__storm_of_alarms__every_call_succeeds),
         TEST(crash_process__stacks_of_32_kib__every_call_succeeds),
