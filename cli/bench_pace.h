@@ -3,6 +3,8 @@
 #ifndef RF_CLI_BENCH_PACE_H
 #define RF_CLI_BENCH_PACE_H
 
+#include "base/check.h"
+
 #include <stdint.h>
 
 struct bench_pace {
@@ -14,6 +16,7 @@ struct bench_pace {
 /* The k-th batch of a writer, both counted from 0. */
 static inline int64_t bench_pace_ns(const struct bench_pace *p, uint64_t writer, uint64_t k)
 {
+    CHECK(p->rate > 0);
     uint64_t n = k * p->writers + writer;
     uint64_t second = UINT64_C(1000000000);
     /* In two parts: n * 10^9 overflows after half a minute at the highest rate. */

@@ -147,6 +147,7 @@ static uint64_t fill_nulls(const struct bench_options *o, struct rf_column *c, u
 static void fill_times(const struct bench_options *o, int64_t interval, int64_t *time,
                        uint64_t *random)
 {
+    CHECK(o->rows > 0);
     for (uint64_t i = 0; i < o->rows; i++)
         time[i] = (int64_t)(i * o->partitions / o->rows) * interval + (int64_t)i;
     uint64_t displaced = (uint64_t)(o->out_of_order * (double)o->rows + 0.5);
@@ -193,6 +194,7 @@ static void make_variant(struct bench_source *s, struct variant *v, uint64_t see
 static uint32_t variants_for(const struct bench_options *o)
 {
     uint64_t bytes = 0;
+    CHECK(o->type_count > 0);
     for (size_t i = 0; i < o->type_count; i++)
         bytes += width_of(o->type[i]) != 0 ? width_of(o->type[i]) : o->text_bytes;
     bytes = bytes * o->columns / o->type_count * o->rows + 1;

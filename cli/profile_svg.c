@@ -108,7 +108,7 @@ static void axes(FILE *f, const struct scale *s)
     } mark[] = {{"p50", 0.30103}, {"p90", 1},    {"p99", 2},
                 {"p99.9", 3},     {"p99.99", 4}, {"p99.999", 5}};
     char label[32];
-    for (double power = s->low; power <= s->high + 0.01; power++) {
+    for (int power = (int)s->low; power <= (int)s->high; power++) {
         double y = y_of(s, pow(10, power));
         text_of_ns(label, sizeof label, pow(10, power));
         fprintf(f, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" class=\"grid\"/>\n", LEFT, y,
@@ -146,9 +146,11 @@ static void curve(FILE *f, const struct scale *s, const struct hist *h, struct l
     bool is_total = strcmp(name, "total") == 0;
     fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" points=\"", colour,
             is_total ? "2.5" : "1.5");
-    for (double nines = 0; nines <= 5.001; nines += 0.1)
+    for (int tenths = 0; tenths <= 50; tenths++) {
+        double nines = tenths / 10.0;
         fprintf(f, "%.1f,%.1f ", x_of(nines),
                 y_of(s, (double)hist_quantile(h, 1 - pow(10, -nines))));
+    }
     fprintf(f, "\"><title>%s</title></polyline>\n", name);
     double end = place_label(labels, y_of(s, (double)hist_quantile(h, 0.99999)) + 4);
     fprintf(f, "<text x=\"%d\" y=\"%.1f\" style=\"fill:%s\">%s</text>\n", RIGHT + 6, end, colour,

@@ -12,7 +12,7 @@ import xml.etree.ElementTree
 
 import cli
 
-SHORT = ["--memory", "16M", "--segment", "1M", "--seconds", "0.3", "--warmup", "0.1"]
+SHORT = ["--memory", "16M", "--segment", "1M", "--seconds", "0.8", "--warmup", "0.1"]
 STAGES = ("validate order split reserve lease copy checksum publish queue submit device decide "
           "visible wake").split()
 PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99", "max"]

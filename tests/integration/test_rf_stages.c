@@ -22,7 +22,7 @@ enum { VALIDATE, ORDER, SPLIT, RESERVE, LEASE, COPY, CHECKSUM, PUBLISH };
 enum { QUEUE = PUBLISH + 1, SUBMIT, DEVICE, DECIDE, VISIBLE, WAKE };
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define CALL_NS 20000.0
+#define CALL_NS 100000.0
 #else
 #define CALL_NS 1000.0
 #endif
@@ -139,6 +139,7 @@ static void write_some(struct rf_engine *e, struct told *told, bool timed)
     struct rows *r = calloc(1, sizeof *r);
     assert_non_null(r);
     int64_t called_ns = 0;
+    int short_of = 0;
     for (int i = 0; i < BATCHES; i++) {
         make(r, "root.s.d", (int64_t)i * ROWS);
         int64_t before = now_ns();
@@ -148,6 +149,10 @@ static void write_some(struct rf_engine *e, struct told *told, bool timed)
         if (!timed) continue;
         assert_true(told->last_start_ns >= before);
         assert_true(told->last_start_ns + told->last_sum_ns <= after);
+        /* All of the call is in some stage, within a few per cent: what is outside is the call
+         * itself and the counting, a microsecond, and more of it under a sanitizer. A few calls may
+         * lose their processor just there. */
+        short_of += (double)told->last_sum_ns < 0.95 * (double)(after - before) - CALL_NS;
     }
     free(r);
     if (!timed) return;
@@ -155,11 +160,9 @@ static void write_some(struct rf_engine *e, struct told *told, bool timed)
     assert_int_equal(told->count, BATCHES);
     assert_int_equal(told->rows, BATCHES * ROWS);
     assert_int_equal(told->points, BATCHES * ROWS);
-    /* All of the call is in some stage, within a few per cent: what is outside is the call itself
-     * and the counting, a microsecond, and more of it under a sanitizer. */
-    printf("stages add up to %.1f %% of the calls' time\n",
-           100 * (double)told->sum_ns / (double)called_ns);
-    assert_true((double)told->sum_ns >= 0.95 * (double)called_ns - CALL_NS * BATCHES);
+    printf("stages add up to %.1f %% of the calls' time; less of %d calls\n",
+           100 * (double)told->sum_ns / (double)called_ns, short_of);
+    assert_true(short_of < BATCHES / 10);
 }
 
 static void rf_stages__blocking_sync__add_up_to_the_call(void **state)
