@@ -300,7 +300,9 @@ static void add_columns(struct run *run, struct rf_tablet *t, struct rf_column *
     }
     if (taste->bad_type && n > 0) {
         struct rf_column *c = &columns[n - 1];
-        if (c->category == RF_FIELD) c->type = c->type == RF_INT32 ? RF_DOUBLE : RF_INT32;
+        /* Of a column that is there: two tablets of a batch agree on what is new. */
+        if (c->category == RF_FIELD && model_column(r, c->name) != NULL)
+            c->type = c->type == RF_INT32 ? RF_DOUBLE : RF_INT32;
     }
     for (uint32_t i = n; i > 1; i--) { /* in any order */
         uint32_t k = model_below(&run->random, i);
