@@ -13,6 +13,7 @@
 #define MEMORY_DEFAULT   (20 * 80 * MIB)
 #define WRITE_WAIT_MS    10000
 #define REST_LOOKS       4000
+#define SETTLE_US        20000
 #define WRITERS_MAX      64u
 #define COMPLETIONS_EACH 64u
 
@@ -82,7 +83,10 @@ void target_rest(struct target *t)
     check_rc(rf_trim(t->engine, &trim, NULL), "rf_trim", NULL);
     for (int i = 0; i < REST_LOOKS; i++) {
         struct rf_stats s = stats_of(t);
-        if (s.segments <= 2 && s.segments + s.segments_free >= t->segments) return;
+        if (s.segments <= 2 && s.segments + s.segments_free >= t->segments) {
+            usleep(SETTLE_US); /* the next segments get their headers and names meanwhile */
+            return;
+        }
         usleep(1000);
     }
     die("the ring of %s was not ready again in time", t->dir);
