@@ -217,7 +217,8 @@ static void sum_stalls(struct run *run)
             memcpy(r->stall + count, w->stall, w->stall_count * sizeof *w->stall);
         count += w->stall_count;
     }
-    r->slow_batches = count;
+    for (size_t i = 0; i < count; i++)
+        r->slow_batches += r->stall[i].batches;
     r->stall_count = bench_merge_stalls(r->stall, count);
     for (size_t i = 0; i < r->stall_count; i++)
         r->stall[i].cause = bench_cause(run, &r->stall[i]);

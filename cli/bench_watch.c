@@ -95,19 +95,32 @@ void bench_watch_end(struct run *run, int64_t now_ns)
 
 /* ---- why a batch took long ---- */
 
+/* The first sample at or after a time. */
+static size_t first_from(const struct run *run, int64_t at_ns)
+{
+    size_t low = 0, high = run->sample_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (run->sample[middle].at_ns < at_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 const char *bench_cause(const struct run *run, const struct bench_stall *s)
 {
     int64_t begin = s->at_ns + run->counts_from_ns, end = begin + s->took_ns;
-    int64_t gap = 0, before = 0;
+    int64_t gap = 0;
     bool fenced = false, full = false;
-    for (size_t i = 0; i < run->sample_count; i++) {
+    for (size_t i = first_from(run, begin); i < run->sample_count; i++) {
         const struct sample *p = &run->sample[i];
-        if (p->at_ns >= begin && p->at_ns <= end + WATCH_NS) {
-            fenced = fenced || p->fenced;
-            full = full || p->full;
-            if (before != 0 && p->at_ns - before > gap) gap = p->at_ns - before;
-        }
-        before = p->at_ns;
+        if (p->at_ns > end + WATCH_NS) break;
+        fenced = fenced || p->fenced;
+        full = full || p->full;
+        if (i > 0 && p->at_ns - run->sample[i - 1].at_ns > gap)
+            gap = p->at_ns - run->sample[i - 1].at_ns;
     }
     if (s->late_ns > s->took_ns / 2) return "earlier";
     if (fenced) return "lease";

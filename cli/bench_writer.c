@@ -10,6 +10,7 @@
 
 /* An open loop that is behind at its end may go on for so long to begin what was due. */
 enum { GRACE_NS = 1000000000 };
+enum { STALLS_TO_MERGE = 65536 };
 
 /* Of this thread, for the trace, which comes on the thread that collects. */
 static _Thread_local struct writer *self;
@@ -28,6 +29,10 @@ void bench_writer_trace(void *ctx, const struct rf_trace *trace)
 static void note_stall(struct writer *w, const struct bench_flight *f, int64_t now_ns)
 {
     struct run *run = w->run;
+    /* An open loop that can't keep up has one stall of a million batches: it is kept as one. */
+    if (w->stall_count == STALLS_TO_MERGE)
+        w->stall_count = bench_merge_stalls(w->stall, w->stall_count);
+    if (w->stall_count == STALLS_TO_MERGE) return; /* as many that stand apart: enough is known */
     need_room(&w->stall, &w->stall_capacity, w->stall_count + 1, sizeof *w->stall);
     w->stall[w->stall_count++] = (struct bench_stall){
         .at_ns = f->intended_ns - run->counts_from_ns,

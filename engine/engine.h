@@ -6,6 +6,7 @@
  *   apply.c    lease check, copy, link, fragment by fragment; rollback
  *   write.c    the write path as a whole, waits and retries; ops.c what is under way
  *   decide.c   what the lane asks when it decides
+ *   stages.c   where a batch's time goes
  *   scan.c     snapshots, cursors, rows by device key, then time
  *   delete.c   deletes as records
  *   replay.c   from the log back to the memtable

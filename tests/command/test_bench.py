@@ -5,6 +5,7 @@ read back."""
 
 import json
 import os
+import pty
 import re
 import signal
 import time
@@ -159,6 +160,26 @@ class Bench(Runs):
         self.assertIn(b"rate", out)
         self.assertEqual(json.loads(self.read("o"))["exit_code"], 130)
         self.run_command("verify", "--dir", self.dir)
+
+    def test_progress_is_for_a_terminal_alone(self):
+        ours, theirs = pty.openpty()
+        process = self.start("bench", "--dir", self.dir, *SHORT, "--seconds", "1.5", "--warmup",
+                             "0.5", stdout=-1, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"warming up", shown)
+        self.assertIn(b"million points/s", shown)
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown[-50:])
+        quiet = self.run_command("bench", "--dir", self.dir, *SHORT, "--reuse")
+        self.assertEqual(quiet.err, "")
 
     def test_what_cannot_be_written_is_said(self):
         result = self.run_command("bench", "--dir", self.dir, *SHORT, "--json", "no/such/place",
