@@ -163,7 +163,8 @@ struct outcome {
     uint64_t batches, points, bytes;
     double seconds, cpu_s;
     uint64_t device_writes, device_syncs, device_bytes;
-    uint64_t switches; /* of the process's threads, voluntary and not */
+    uint64_t sleeps,
+        preemptions; /* switches of the process's threads: each sleep ends by a wake-up */
 };
 /* Ends when everything is acknowledged; rests before it begins. */
 void target_load(struct target *target, const struct load *load, struct outcome *out);

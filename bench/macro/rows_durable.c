@@ -332,11 +332,14 @@ static void rows_groups(struct durable *d)
         struct device_side b = groups_of(d, &a.last, rows[i].writers != 0 ? 32 : IN_FLIGHT);
         const struct outcome *o = &a.last;
         row_note(rows[i].row,
-                 "%.1f batches and %.1f KiB a write; bare: %s, depth %u; %.2f switches a commit",
+                 "%.1f batches and %.1f KiB a write; bare: %s, depth %u; a commit: %.2f sleeps and "
+                 "wake-ups, %.2f preemptions, %.3f device writes",
                  (double)o->batches / (double)o->device_writes,
                  (double)o->device_bytes / (double)o->device_writes / 1024,
                  device_way_name(b.shape.way), b.shape.depth,
-                 (double)o->switches / (double)o->batches);
+                 (double)o->sleeps / (double)o->batches,
+                 (double)o->preemptions / (double)o->batches,
+                 (double)o->device_writes / (double)o->batches);
         pair(d, rows[i].row, &a, measure_device, &b);
     }
 }
@@ -401,7 +404,7 @@ void rows_durable(const struct bench *bench)
     struct durable d = {.bench = bench,
                         .seconds = bench->quick ? 0.15 : 0.6,
                         .runs = bench->quick ? 4 : 15,
-                        .runs_max = bench->quick ? 7 : 60};
+                        .runs_max = bench->quick ? 7 : 40};
     const struct target_options o = {.sync = RF_SYNC_ALWAYS};
     tablets_make(&d.tablets, &shape_main, 0);
     d.device = device_open(bench);

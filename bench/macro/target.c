@@ -34,11 +34,12 @@ double cpu_seconds(void)
     return seconds_of(r.ru_utime) + seconds_of(r.ru_stime);
 }
 
-static uint64_t switches(void)
+static void switches(uint64_t *sleeps_out, uint64_t *preemptions_out)
 {
     struct rusage r;
     getrusage(RUSAGE_SELF, &r);
-    return (uint64_t)r.ru_nvcsw + (uint64_t)r.ru_nivcsw;
+    *sleeps_out = (uint64_t)r.ru_nvcsw;
+    *preemptions_out = (uint64_t)r.ru_nivcsw;
 }
 
 static struct rf_stats stats_of(struct target *t)
@@ -195,7 +196,8 @@ void target_load(struct target *t, const struct load *load, struct outcome *out)
     }
     target_rest(t);
     struct rf_stats before = stats_of(t);
-    uint64_t switches_before = switches();
+    uint64_t sleeps, preemptions;
+    switches(&sleeps, &preemptions);
     double cpu = cpu_seconds(), began = now_seconds();
     for (uint32_t i = 0; i < count; i++)
         writers[i].end = began + load->seconds_max;
@@ -204,7 +206,9 @@ void target_load(struct target *t, const struct load *load, struct outcome *out)
     else
         run_writers(writers, count, &began);
     *out = (struct outcome){.seconds = now_seconds() - began, .cpu_s = cpu_seconds() - cpu};
-    out->switches = switches() - switches_before;
+    switches(&out->sleeps, &out->preemptions);
+    out->sleeps -= sleeps;
+    out->preemptions -= preemptions;
     struct rf_stats after = stats_of(t);
     out->device_writes = after.device_writes - before.device_writes;
     out->device_syncs = after.device_syncs - before.device_syncs;
