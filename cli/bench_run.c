@@ -83,12 +83,9 @@ static enum exit_code open_engine(struct run *run)
         return EXIT_REFUSED;
     }
     if (rc != 0) return report(o->command, rc, &error);
-    enum exit_code code = o->reuse ? free_earlier(run) : EXIT_OK;
-    if (code == EXIT_OK && o->fence_every_ms > 0) {
-        rc = bench_lease_resume(run);
-        if (rc != 0) code = report(o->command, rc, NULL);
-    }
-    return code;
+    if (o->fence_every_ms > 0) rc = bench_lease_resume(run); /* it starts fenced */
+    if (rc != 0) return report(o->command, rc, NULL);
+    return o->reuse ? free_earlier(run) : EXIT_OK;
 }
 
 /* ---- writers ---- */

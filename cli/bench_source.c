@@ -1,13 +1,14 @@
 #include "cli/bench_source.h"
 
 #include "cli/memory.h"
+#include "cli/row.h"
 
 #include "base/alloc.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { VARIANTS_MAX = 8, VARIANTS_BYTES = 1 << 20, DEVICE_NAME_BYTES = 10 };
+enum { VARIANTS_MAX = 8, VARIANTS_BYTES = 1 << 20, DEVICE_NAME_BYTES = 10, COLUMN_NAME_BYTES = 24 };
 
 struct variant {
     struct rf_column *column; /* the fields; behind them, in the table model, the TAG */
@@ -22,7 +23,7 @@ struct bench_source {
     int64_t interval;
     uint32_t variant_count;
     struct variant variant[VARIANTS_MAX];
-    char (*column_name)[16];
+    char (*column_name)[COLUMN_NAME_BYTES];
     int64_t *time;
     char *tags;
     uint32_t *tag_offsets;
@@ -161,6 +162,14 @@ static void fill_times(const struct bench_options *o, int64_t interval, int64_t 
 
 /* ---- making one ---- */
 
+/* By their type: a directory that is used again may have had another run's columns. */
+static void name_column(char out[COLUMN_NAME_BYTES], enum rf_type type, uint32_t number)
+{
+    snprintf(out, COLUMN_NAME_BYTES, "%s_%u", type_name(type), number);
+    for (char *p = out; *p != '\0'; p++)
+        if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
+}
+
 static void make_variant(struct bench_source *s, struct variant *v, uint64_t seed)
 {
     const struct bench_options *o = s->o;
@@ -214,7 +223,7 @@ struct bench_source *bench_source_create(const struct bench_options *o, uint64_t
     s->tags_from = UINT64_MAX;
     s->column_name = need_zalloc(o->columns * sizeof *s->column_name);
     for (uint32_t i = 0; i < o->columns; i++)
-        snprintf(s->column_name[i], sizeof s->column_name[i], "c%u", i);
+        name_column(s->column_name[i], o->type[i % o->type_count], i);
     s->time = need_zalloc(o->rows * sizeof *s->time);
     s->tags = need_zalloc(o->rows * DEVICE_NAME_BYTES);
     s->tag_offsets = need_zalloc((o->rows + 1) * sizeof *s->tag_offsets);

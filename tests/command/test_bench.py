@@ -144,7 +144,10 @@ class Bench(Runs):
         result = self.run_command("bench", "--dir", self.dir, *SHORT, code=1)
         self.assertIn("--reuse", result.err)
         self.assertEqual(self.count("bench"), before)
-        self.check_sums(self.run_json("bench", reuse=True))
+        self.check_sums(self.run_json("bench", "--types", "TEXT,INT64", reuse=True))
+        self.check_sums(self.run_json("bench", "--model", "tree", reuse=True))
+        self.check_sums(self.run_json("bench", "--model", "tree", "--types", "INT32", "--in-flight",
+                                      "1", "--fence-every", "0.02", reuse=True))
         self.load_text("cpu v=1 1\n")
         result = self.run_command("bench", "--dir", self.dir, *SHORT, "--reuse", code=1)
         self.assertIn("nothing there is touched", result.err)
