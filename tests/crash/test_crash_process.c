@@ -682,14 +682,14 @@ static void crash_process__host_forks_under_load__nothing_stops(void **state)
 
 struct forking {
     _Atomic bool stop;
-    pid_t children[600];
+    pid_t children[300];
     uint32_t count;
 };
 
 static void *forking_main(void *ctx)
 {
     struct forking *f = ctx;
-    while (!f->stop && f->count < 600) {
+    while (!f->stop && f->count < 300) {
         pid_t pid = fork();
         if (pid == 0)
             for (;;)
