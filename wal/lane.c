@@ -279,10 +279,14 @@ static bool may_stop(struct wal_lane *lane)
     if (!lane->seen_stop || !at_rest(lane)) return false;
     if (lane->latched != 0 || lane->close_written) return true;
     atomic_store(&lane->flush_target, UINT64_MAX);
-    lane->close_written = true;
     uint64_t lsn;
-    /* Without room for it the log ends as after a crash. */
-    return !note(lane, WAL_RECORD_CLOSE, &lsn);
+    lane->close_written = note(lane, WAL_RECORD_CLOSE, &lsn);
+    if (lane->close_written) return false;
+    /* Behind a resume the next segment may be under way still. In a log that is full the log ends
+     * without the record, as after a crash. */
+    if (lane->o.no_threads || !lane_successor_comes(lane)) return true;
+    lane_prep_kick(lane);
+    return false;
 }
 
 /* All of a turn that does not wait. */

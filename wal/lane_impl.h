@@ -322,6 +322,8 @@ void *lane_prep_run(void *arg);
 /* One piece of the preparing thread's work; *did_out: there may be more at once. */
 RF_NODISCARD int lane_prep_step(struct wal_lane *lane, bool *did_out);
 void lane_prep_kick(struct wal_lane *lane);
+/* The segment behind the current one is not there, and nothing is known to keep it from coming. */
+bool lane_successor_comes(struct wal_lane *lane);
 void lane_segments_free(struct wal_lane *lane, bool abandon);
 RF_NODISCARD int lane_image_take(struct wal_lane *lane, struct wal_image **image_out);
 

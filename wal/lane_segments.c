@@ -312,6 +312,12 @@ static bool may_make(struct wal_lane *lane)
     return room;
 }
 
+bool lane_successor_comes(struct wal_lane *lane)
+{
+    return atomic_load(&lane->ready_number) == atomic_load(&lane->cur_number) && may_make(lane) &&
+           atomic_load(&lane->space_error) == 0;
+}
+
 static bool wants_segment(struct wal_lane *lane)
 {
     return atomic_load(&lane->ready_number) < atomic_load(&lane->cur_number) + 2 && may_make(lane);

@@ -154,6 +154,14 @@ static void trouble(struct stress *s, bool faults)
     }
 }
 
+/* Whether the lane has, or can make, a segment behind the one that is written. */
+static bool may_grow(struct rig *rig)
+{
+    struct wal_lane_stats stats;
+    wal_lane_stats(rig->lane, &stats);
+    return stats.segments_ready > 0 || stats.segments_live < stats.segments_max;
+}
+
 static void check_all(struct stress *s)
 {
     static enum rig_fate fates[RIG_BATCHES_MAX];
@@ -170,6 +178,7 @@ static void check_all(struct stress *s)
         if (b->ticket.lsn >= atomic_load(&s->closed_visible))
             assert_true(b->ticket.view >> RIG_EPOCH_SHIFT >= closed);
     }
+    bool room = may_grow(rig); /* for the successor that a segment with a close record needs */
     assert_int_equal(rig_close(rig), 0);
     struct rig_options o = rig->o;
     o.threads = false;
@@ -177,7 +186,7 @@ static void check_all(struct stress *s)
     assert_non_null(again);
     rig_init(again, &o);
     assert_int_equal(rig_open(again), 0);
-    assert_int_equal(again->verdict, WAL_VERDICT_CLEAN);
+    if (room) assert_int_equal(again->verdict, WAL_VERDICT_CLEAN);
     assert_true(rig_check(again, rig, fates, oldest));
     assert_int_equal(rig_close(again), 0);
     free(again);
@@ -275,9 +284,15 @@ static void wal_lane_threads__waiters_for_room__served_in_order_of_arrival(void 
     assert_int_equal(rig_open(rig), 0);
     assert_int_equal(wal_lane_wait_prepared(rig->lane), 0);
     uint32_t id = 1;
-    while (rig_reserve(rig, id, 100000) == 0) {
-        rig_publish(rig, id);
-        assert_int_equal(rig_wait(rig, id++), 0);
+    for (;;) {
+        struct wal_lane_stats stats;
+        wal_lane_stats(rig->lane, &stats); /* before: no segment comes once all are there */
+        if (rig_reserve(rig, id, 100000) == 0) {
+            rig_publish(rig, id);
+            assert_int_equal(rig_wait(rig, id++), 0);
+        } else if (stats.segments_live + stats.segments_ready == stats.segments_max) {
+            break;
+        }
     }
     enum { N = 6 };
     struct queued queued[N];
