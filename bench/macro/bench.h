@@ -188,6 +188,7 @@ struct device_shape {
     enum durable_way
         way;     /* write + fdatasync; DSYNC through the ring; pwritev2 DSYNC, one a time */
     bool strict; /* WAY_SYNC: the sync ends before the next write begins */
+    uint32_t outstanding; /* most writes begun and not durable yet; 0: as many as the ring holds */
 };
 struct device;
 struct device *device_open(const struct bench *bench);

@@ -165,7 +165,8 @@ static bool may_write(const struct device_shape *s, const struct loop *l)
 {
     if (l->writing >= s->depth) return false;
     if (s->strict && l->completed + l->syncing > 0) return false;
-    return l->writing + l->completed + l->syncing < FLIGHTS_MAX - 1;
+    uint32_t most = s->outstanding != 0 ? s->outstanding : FLIGHTS_MAX - 1;
+    return l->writing + l->completed + l->syncing < most;
 }
 
 double device_rate(struct device *d, const struct device_shape *s, double seconds,

@@ -69,25 +69,34 @@ static void report_sweep(const struct swept *swept, uint32_t count)
     report_extra("device", json);
 }
 
-/* 64 KiB to 4 MiB, depth 1 to 8, both durable ways; the best few once more, in turns, since the
- * device is not the same one second later. */
-static struct device_shape best_loop(struct durable *d)
+/* Every shape: 64 KiB to 4 MiB, depth 1 to 8, both durable ways. bytes_max: most that may wait at
+ * once, begun and not durable; 0: no limit. */
+static uint32_t sweep(struct durable *d, uint64_t bytes_max, struct swept *swept)
 {
-    struct swept swept[64];
     uint32_t count = 0;
     double seconds = d->bench->quick ? 0.04 : 0.25;
     for (uint32_t block = 65536; block <= 4 * MIB; block *= d->bench->quick ? 4 : 2)
         for (uint32_t depth = 1; depth <= 8; depth *= 2)
             for (int way = WAY_SYNC; way <= WAY_DSYNC; way++) {
                 struct device_shape s = {.block_bytes = block, .depth = depth, .way = way};
+                s.outstanding = (uint32_t)(bytes_max / block);
+                if (bytes_max != 0 && s.outstanding < depth) continue;
                 swept[count++] = (struct swept){s, device_rate(d->device, &s, seconds, NULL)};
             }
-    report_sweep(swept, count);
+    return count;
+}
+
+/* The best few of a sweep once more, in turns, since the device is not the same one second later. */
+static struct device_shape best_loop(struct durable *d, uint64_t bytes_max)
+{
+    struct swept swept[64];
+    double seconds = d->bench->quick ? 0.08 : 0.5, rates[SWEEP_BEST][3];
+    uint32_t count = sweep(d, bytes_max, swept);
+    if (bytes_max == 0) report_sweep(swept, count);
     qsort(swept, count, sizeof *swept, by_rate);
-    double rates[SWEEP_BEST][3];
     for (int round = 0; round < 3; round++)
         for (uint32_t i = 0; i < SWEEP_BEST; i++)
-            rates[i][round] = device_rate(d->device, &swept[i].shape, 2 * seconds, NULL);
+            rates[i][round] = device_rate(d->device, &swept[i].shape, seconds, NULL);
     for (uint32_t i = 0; i < SWEEP_BEST; i++)
         swept[i].rate = median(rates[i], 3);
     qsort(swept, SWEEP_BEST, sizeof *swept, by_rate);
@@ -109,22 +118,25 @@ static struct device_shape own_shape(struct durable *d)
 
 /* ---- rows ---- */
 
-static void row_in_flight(struct durable *d)
+static void pair_loop(struct durable *d, enum row row, struct device_shape shape)
 {
     struct load_side a = load_of(d, &shape_main, IN_FLIGHT);
-    double per_byte = (double)d->tablets.points / (double)d->tablets.bytes;
-    struct device_side b = {
-        .device = d->device, .seconds = d->seconds, .per_byte = per_byte, .shape = d->own};
-    if (row_wanted(d->bench, ROW_DURABLE_64)) {
-        b.shape = best_loop(d);
-        row_note(ROW_DURABLE_64, "best: %u KiB, depth %u, %s", b.shape.block_bytes / 1024,
-                 b.shape.depth, device_way_name(b.shape.way));
-        pair(d, ROW_DURABLE_64, &a, measure_device, &b);
-    }
-    b.shape = d->own;
-    row_note(ROW_DURABLE_64_SHAPE, "its shape: %u KiB, depth %u, %s", b.shape.block_bytes / 1024,
-             b.shape.depth, device_way_name(b.shape.way));
-    pair(d, ROW_DURABLE_64_SHAPE, &a, measure_device, &b);
+    struct device_side b = {.device = d->device,
+                            .seconds = d->seconds,
+                            .per_byte = (double)d->tablets.points / (double)d->tablets.bytes,
+                            .shape = shape};
+    row_note(row, "%u KiB, depth %u, %s", shape.block_bytes / 1024, shape.depth,
+             device_way_name(shape.way));
+    pair(d, row, &a, measure_device, &b);
+}
+
+static void row_in_flight(struct durable *d)
+{
+    if (row_wanted(d->bench, ROW_DURABLE_64)) pair_loop(d, ROW_DURABLE_64, best_loop(d, 0));
+    /* A loop that waits for no answer has 32 MiB in flight; 64 tablets are 5.4. */
+    if (row_wanted(d->bench, ROW_DURABLE_64_BOUND))
+        pair_loop(d, ROW_DURABLE_64_BOUND, best_loop(d, IN_FLIGHT * d->tablets.bytes));
+    pair_loop(d, ROW_DURABLE_64_SHAPE, d->own);
 }
 
 static struct device_shape best_at_depth_1(struct durable *d, uint32_t block_bytes)
