@@ -184,7 +184,7 @@ static void rf_delete__many_regions__waits_once(void **state)
     o.regions = 16;
     assert_int_equal(rf_open(f->dir, &o, &f->e, &f->error), 0);
     for (int64_t i = 0; i < 64; i++) {
-        char host[8];
+        char host[24];
         snprintf(host, sizeof host, "%lld", (long long)i);
         const uint32_t offsets[] = {0, (uint32_t)strlen(host)};
         struct rf_column c[] = {
