@@ -178,7 +178,12 @@ class Synced(unittest.TestCase):
         for event in ("io_uring_submit_req", "io_uring_complete"):
             with open(f"{instance}/events/io_uring/{event}/enable", "w") as f:
                 f.write("1")
-        done = self.run_program("auto", env={"RF_TRACE_MARKER": f"{instance}/trace_marker"})
+        # Of the program alone, its threads and its rings' workers: others use rings as well.
+        with open(f"{instance}/options/event-fork", "w") as f:
+            f.write("1")
+        done = self.run_program("auto", ["sh", "-c", 'echo $$ >"$0" && exec "$@"',
+                                         f"{instance}/set_event_pid"],
+                                env={"RF_TRACE_MARKER": f"{instance}/trace_marker"})
         self.assertEqual(done.returncode, 0, done.stderr)
         if "backend uring" not in done.stdout:
             self.skipTest("no io_uring here")
