@@ -27,7 +27,7 @@
 
 #include <cmocka.h>
 
-#define ACTIONS_MAX 4096u
+#define ACTIONS_MAX 65536u
 #define STATES_MAX  64u
 #define STATE_BYTES 1024u
 

@@ -694,7 +694,7 @@ static void rf_write__log_full__rejected_and_trimmed(void **state)
     t.rows = 8192;
     t.times = some;
     c.values = some;
-    for (int i = 0; i < 400 && rc != -RF_CODE_WRITE_REJECT; i++) {
+    for (int i = 0; i < 4000 && rc != -RF_CODE_WRITE_REJECT; i++) {
         for (int k = 0; k < 8192; k++)
             some[k] = (int64_t)rows + k;
         rc = rf_write(e, &t, &error);

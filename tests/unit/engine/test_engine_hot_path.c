@@ -302,7 +302,8 @@ static void rf_write_async__busy_lane__no_system_call(void **state)
                   n, quiet, calls.wakes, calls.waits, calls.others, calls.locks, full);
     assert_int_equal(calls.waits, 0);
     assert_int_equal(calls.others, 0);
-    assert_int_equal(calls.locks, 0);
+    /* Who meets a segment that is not ready yet joins those who wait for room, by a lock of theirs. */
+    assert_true(calls.locks <= n / 100);
     /* What is left wakes a lane that had gone to sleep, or had 64 KiB more to write. */
     assert_true(quiet >= n / 100 * 95);
     assert_true(calls.yields <= n / 100);
