@@ -241,19 +241,26 @@ void copy_images_free(uint8_t *images, uint64_t bytes)
     mem_unmap(images, bytes);
 }
 
+static uint64_t record_bytes(const struct tablets *t)
+{
+    uint64_t bytes = 64;
+    for (uint32_t i = 0; i < t->piece_count; i++)
+        bytes += (t->pieces[i].bytes + 7) / 8 * 8;
+    return (bytes + 63) / 64 * 64;
+}
+
 /* As a lane lays records out: one behind the other on 64-byte bounds, none across an image's end,
  * all parts on 8-byte bounds. */
 void measure_copy(void *ctx, struct sample *out)
 {
     struct copy_side *side = ctx;
     const struct tablets *t = side->tablets;
-    uint64_t record = (t->bytes + t->piece_count * 8 + 127) / 64 * 64, at = 0, n = 0;
-    if (side->bytes_max > side->images_bytes - side->image_bytes)
-        die("a copy would run over its own images");
+    uint64_t record = record_bytes(t), at = 0, n = 0;
     double cpu = cpu_seconds(), began = now_seconds();
     for (; n * t->bytes < side->bytes_max; n++) {
         if (at % side->image_bytes + record > side->image_bytes)
             at = (at / side->image_bytes + 1) * side->image_bytes;
+        if (at == side->images_bytes) die("a copy would run over its own images");
         uint8_t *to = side->images + at + 64;
         for (uint32_t i = 0; i < t->piece_count; i++) {
             memcpy(to, t->pieces[i].data, t->pieces[i].bytes);
