@@ -41,6 +41,7 @@ struct rf_engine {
     struct lease_words words;
     struct plane *plane;
     struct engine *_Atomic engine; /* NULL until it is open: nothing is decided before */
+    bool started;                  /* its lanes; false: only good for closing */
     struct rf_engine *left_next;   /* handle_open.c */
 };
 

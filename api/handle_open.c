@@ -318,9 +318,12 @@ static int open_engine(struct rf_engine *h, struct err_msg *msg)
         .hooks = {.ctx = h, .create = create_missing, .version = newest_version},
     };
     struct engine *engine;
-    int rc = engine_open(&o, &engine, msg);
+    int rc = engine_create(&o, &engine, msg);
     if (rc != 0) return rc;
-    atomic_store(&h->engine, engine);
+    rc = engine_start(engine, msg);
+    h->started = rc == 0;
+    atomic_store(&h->engine, engine); /* what failed half way has lanes to be closed, too */
+    if (rc != 0) return rc;
     /* After a crash the catalog is ahead of what the last trim or close had told the manifest. */
     rc = engine_save_version(engine);
     if (rc != 0) return err_set(msg, rc, "the manifest could not be written: %s", err_text(rc));
@@ -377,8 +380,9 @@ int handle_close(struct rf_engine *h)
     struct engine *e = atomic_load(&h->engine);
     /* The engine first: closing flushes, and deciding needs the plane's lease. */
     if (e != NULL) {
-        if (!abandon) rc = engine_flush(e);
-        if (!abandon && rc == 0) rc = engine_save_version(e);
+        bool saves = h->started && !abandon;
+        if (saves) rc = engine_flush(e);
+        if (saves && rc == 0) rc = engine_save_version(e);
         atomic_store(&h->engine, NULL);
     }
     if (h->plane != NULL && abandon)

@@ -54,8 +54,8 @@ static int stages_create(struct engine *e)
     return 0;
 }
 
-int engine_open(const struct engine_options *options, struct engine **engine_out,
-                struct err_msg *msg)
+int engine_create(const struct engine_options *options, struct engine **engine_out,
+                  struct err_msg *msg)
 {
     struct engine *e = mem_alloc_aligned(RF_CACHE_LINE, sizeof *e);
     if (e == NULL) return err_set(msg, -ENOMEM, "no memory for the engine");
@@ -72,7 +72,6 @@ int engine_open(const struct engine_options *options, struct engine **engine_out
     if (rc == 0) rc = stages_create(e);
     if (rc == 0) rc = lanes_create(e, msg);
     if (rc == 0) rc = ops_create(e);
-    if (rc == 0) rc = engine_replay(e, msg);
     if (rc != 0) {
         if (rc == -ENOMEM) (void)err_set(msg, rc, "no memory for the engine");
         (void)engine_close(e, false);

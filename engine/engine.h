@@ -83,9 +83,12 @@ struct engine_options {
     void *trace_ctx;
 };
 
-/* Replays the lanes and starts them. Errors of wal/replay.h; -RFE_WRONG_CATALOG. */
-RF_NODISCARD int engine_open(const struct engine_options *options, struct engine **engine_out,
-                             struct err_msg *msg);
+/* The engine and its lanes, in memory alone: nothing is read, no thread runs. */
+RF_NODISCARD int engine_create(const struct engine_options *options, struct engine **engine_out,
+                               struct err_msg *msg);
+/* Replays the lanes and starts them, once. Errors of wal/replay.h; -RFE_WRONG_CATALOG. After a
+ * failure some lanes may run already: the engine is good for engine_close alone. */
+RF_NODISCARD int engine_start(struct engine *engine, struct err_msg *msg);
 /* 0, or the first error of a lane. -ETIMEDOUT: a device does not answer, a lane still has threads,
  * and all that they look at stays: engine, schema, words, directory and environment must not be
  * freed. */

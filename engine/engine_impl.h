@@ -323,7 +323,4 @@ bool engine_oldest_time(const struct engine *e, int64_t ttl, int64_t *oldest_out
 RF_NODISCARD int engine_images(struct wal_lane *lane, struct wal_image ***images_out,
                                uint32_t *count_out);
 
-/* replay.c */
-RF_NODISCARD int engine_replay(struct engine *e, struct err_msg *msg);
-
 #endif

@@ -228,7 +228,7 @@ static int replay_lane(struct engine *e, uint32_t lane, struct err_msg *msg)
     return rc;
 }
 
-int engine_replay(struct engine *e, struct err_msg *msg)
+int engine_start(struct engine *e, struct err_msg *msg)
 {
     int64_t began = mono_ns();
     e->opened_clean = true;

@@ -153,6 +153,7 @@ void fault_release(struct io_env *base)
     struct fault_env *env = fault_env_of(base);
     lock_acquire(&env->lock);
     fault_release_queues_locked(env);
+    env->releases++;
     lock_release(&env->lock);
 }
 
@@ -184,9 +185,25 @@ struct fault_verdict fault_judge_locked(struct fault_env *env, enum fault_target
             verdict.short_bytes = rule->short_bytes;
             verdict.short_error = rule->error == 0 ? -ENOSPC : -rule->error;
             break;
+        case FAULT_HANG: verdict.delay = verdict.hang = true; break;
         case FAULT_DELAY: verdict.delay = true; break;
         }
         break;
+    }
+    return verdict;
+}
+
+/* For what is no queue's request: a call that hangs holds its thread here. */
+static struct fault_verdict judge_call_locked(struct fault_env *env, enum fault_target target,
+                                              const char *path, const char *other_path)
+{
+    struct fault_verdict verdict = fault_judge_locked(env, target, path, other_path);
+    uint64_t before = env->releases;
+    while (verdict.hang && env->releases == before) {
+        lock_release(&env->lock);
+        const struct timespec pause = {.tv_nsec = 1000000};
+        nanosleep(&pause, NULL);
+        lock_acquire(&env->lock);
     }
     return verdict;
 }
@@ -293,7 +310,7 @@ static struct fault_file *new_file(struct fault_env *env, uint32_t node, unsigne
 static int open_locked(struct fault_env *env, const char *path, unsigned flags,
                        struct io_file **file_out)
 {
-    struct fault_verdict verdict = fault_judge_locked(env, FAULT_ON_OPEN, path, NULL);
+    struct fault_verdict verdict = judge_call_locked(env, FAULT_ON_OPEN, path, NULL);
     if (verdict.error != 0) return verdict.error;
     char last[NAME_MAX + 1];
     int64_t dir = walk(env, path, last);
@@ -373,7 +390,7 @@ static int fault_pread(struct io_file *base, void *buf, size_t bytes, uint64_t o
     struct fault_env *env = fault_env_of(base->env);
     lock_acquire(&env->lock);
     struct fault_verdict verdict =
-        fault_judge_locked(env, FAULT_ON_READ, node_path(env, file->node), NULL);
+        judge_call_locked(env, FAULT_ON_READ, node_path(env, file->node), NULL);
     int rc = verdict.error;
     if (rc == 0) rc = fault_check_transfer(env, file, false, buf, bytes, offset);
     if (rc == 0 && verdict.is_short && verdict.short_bytes < bytes) bytes = verdict.short_bytes;
@@ -473,7 +490,7 @@ static int pwrite_locked(struct fault_env *env, struct fault_file *file, const v
                          size_t bytes, uint64_t offset, unsigned flags, size_t *done_out)
 {
     struct fault_verdict verdict =
-        fault_judge_locked(env, FAULT_ON_WRITE, node_path(env, file->node), NULL);
+        judge_call_locked(env, FAULT_ON_WRITE, node_path(env, file->node), NULL);
     int rc = fault_check_transfer(env, file, true, buf, bytes, offset);
     if (rc != 0 || bytes == 0) return rc != 0 ? rc : verdict.error;
     CHECK(bytes <= INT32_MAX); /* enough for a test, and an event's result */
@@ -507,7 +524,7 @@ static int fault_sync(struct io_file *base)
     struct fault_env *env = fault_env_of(base->env);
     lock_acquire(&env->lock);
     struct fault_verdict verdict =
-        fault_judge_locked(env, FAULT_ON_SYNC, node_path(env, file->node), NULL);
+        judge_call_locked(env, FAULT_ON_SYNC, node_path(env, file->node), NULL);
     struct event event = {
         .kind = FAULT_EVENT_SYNC_SUBMITTED,
         .op = env->next_op++,
@@ -526,7 +543,7 @@ static int fault_sync(struct io_file *base)
 static int truncate_locked(struct fault_env *env, struct fault_file *file, uint64_t bytes)
 {
     struct fault_verdict verdict =
-        fault_judge_locked(env, FAULT_ON_SIZE, node_path(env, file->node), NULL);
+        judge_call_locked(env, FAULT_ON_SIZE, node_path(env, file->node), NULL);
     if (verdict.error != 0) return verdict.error;
     if ((file->flags & IO_WRITE) == 0) return -EINVAL; /* as ftruncate */
     struct image *image = &env->nodes[file->node].image;
@@ -561,7 +578,7 @@ static int fault_size(struct io_file *base, uint64_t *bytes_out)
     struct fault_env *env = fault_env_of(base->env);
     lock_acquire(&env->lock);
     struct fault_verdict verdict =
-        fault_judge_locked(env, FAULT_ON_SIZE, node_path(env, file->node), NULL);
+        judge_call_locked(env, FAULT_ON_SIZE, node_path(env, file->node), NULL);
     if (verdict.error == 0) *bytes_out = env->nodes[file->node].image.bytes;
     lock_release(&env->lock);
     return verdict.error;
@@ -601,7 +618,7 @@ static int fault_lock(struct io_file *base, bool exclusive)
     struct fault_file *file = file_of(base);
     struct fault_env *env = fault_env_of(base->env);
     lock_acquire(&env->lock);
-    int rc = fault_judge_locked(env, FAULT_ON_LOCK, node_path(env, file->node), NULL).error;
+    int rc = judge_call_locked(env, FAULT_ON_LOCK, node_path(env, file->node), NULL).error;
     if (rc == 0 && (file->flags & (exclusive ? IO_WRITE : IO_READ)) == 0) rc = -EBADF;
     if (rc == 0) rc = lock_file(env, file, exclusive);
     lock_release(&env->lock);
@@ -613,7 +630,7 @@ static int fault_lock_dir(struct io_env *base, const char *path, bool exclusive,
 {
     struct fault_env *env = fault_env_of(base);
     lock_acquire(&env->lock);
-    int rc = fault_judge_locked(env, FAULT_ON_LOCK, path, NULL).error;
+    int rc = judge_call_locked(env, FAULT_ON_LOCK, path, NULL).error;
     int64_t node = rc != 0 ? rc : find_dir(env, path);
     struct fault_file *file = NULL;
     if (node < 0) {
@@ -642,7 +659,7 @@ static void remove_name(struct fault_env *env, uint32_t dir, const char *name)
 
 static int rename_locked(struct fault_env *env, const char *from, const char *to)
 {
-    int rc = fault_judge_locked(env, FAULT_ON_NAME, from, to).error;
+    int rc = judge_call_locked(env, FAULT_ON_NAME, from, to).error;
     if (rc != 0) return rc;
     char from_name[NAME_MAX + 1], to_name[NAME_MAX + 1];
     int64_t from_dir = walk(env, from, from_name), to_dir = walk(env, to, to_name);
@@ -687,7 +704,7 @@ static int fault_rename(struct io_env *base, const char *from, const char *to)
 
 static int unlink_locked(struct fault_env *env, const char *path)
 {
-    int rc = fault_judge_locked(env, FAULT_ON_NAME, path, NULL).error;
+    int rc = judge_call_locked(env, FAULT_ON_NAME, path, NULL).error;
     if (rc != 0) return rc;
     char last[NAME_MAX + 1];
     int64_t dir = walk(env, path, last);
@@ -723,7 +740,7 @@ static int fault_mkdir(struct io_env *base, const char *path)
     struct fault_env *env = fault_env_of(base);
     char last[NAME_MAX + 1];
     lock_acquire(&env->lock);
-    int rc = fault_judge_locked(env, FAULT_ON_NAME, path, NULL).error;
+    int rc = judge_call_locked(env, FAULT_ON_NAME, path, NULL).error;
     int64_t dir = rc != 0 ? rc : walk(env, path, last);
     if (dir < 0)
         rc = (int)dir;
@@ -739,7 +756,7 @@ static int fault_sync_dir(struct io_env *base, const char *path)
 {
     struct fault_env *env = fault_env_of(base);
     lock_acquire(&env->lock);
-    int rc = fault_judge_locked(env, FAULT_ON_SYNC_DIR, path, NULL).error;
+    int rc = judge_call_locked(env, FAULT_ON_SYNC_DIR, path, NULL).error;
     int64_t node = rc != 0 ? rc : find_dir(env, path);
     if (node < 0)
         rc = (int)node;
@@ -771,7 +788,7 @@ static int fault_list(struct io_env *base, const char *path,
     struct listed *list = NULL;
     size_t count = 0;
     lock_acquire(&env->lock);
-    int rc = fault_judge_locked(env, FAULT_ON_NAME, path, NULL).error;
+    int rc = judge_call_locked(env, FAULT_ON_NAME, path, NULL).error;
     int64_t dir = rc != 0 ? rc : find_dir(env, path);
     if (dir < 0) rc = (int)dir;
     if (rc == 0) list = fault_alloc(env->names.count + 1, sizeof *list);

@@ -43,6 +43,7 @@ enum fault_kind {
                     io_pread say so; io_pwrite then fails with error (0: ENOSPC), as a disk does
                     that fills up half way */
     FAULT_DELAY, /* a queue request completes only after fault_release() or at the queue's close */
+    FAULT_HANG,  /* the same, and any other call comes back, and does its work, only then */
 };
 enum fault_target { /* bits */
                     FAULT_ON_OPEN = 1,
@@ -70,8 +71,8 @@ struct fault_rule {
 /* Of several rules that match an operation, the first added that is not used up decides, and only
  * that one counts it. -ENOSPC: 64 rules are there already. */
 RF_NODISCARD int fault_add(struct io_env *env, const struct fault_rule *rule);
-void fault_clear(struct io_env *env);   /* of rules; what is delayed stays so */
-void fault_release(struct io_env *env); /* completes what FAULT_DELAY holds */
+void fault_clear(struct io_env *env);   /* of rules; what is held stays so */
+void fault_release(struct io_env *env); /* completes what FAULT_DELAY and FAULT_HANG hold */
 /* How many operations of these kinds there were so far. */
 uint64_t fault_operations(struct io_env *env, unsigned targets);
 /* Files may grow by this much more, in sum; then -ENOSPC. What is cut or unlinked gives back. */

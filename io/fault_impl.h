@@ -51,6 +51,7 @@ struct fault_env {
     uint32_t open_files;
     struct fault_rule_state rules[FAULT_RULES_MAX];
     uint32_t rule_count;
+    uint64_t releases; /* calls of fault_release so far */
     uint64_t operations[FAULT_TARGETS];
     struct fault_queue *queues;
     struct disk disk;  /* now */
@@ -73,8 +74,8 @@ static inline struct fault_env *fault_env_of(struct io_env *env)
 
 /* What the rules say of one operation. */
 struct fault_verdict {
-    int error;            /* 0 or a negative errno */
-    bool is_short, delay; /* is_short: at most short_bytes */
+    int error;                  /* 0 or a negative errno */
+    bool is_short, delay, hang; /* is_short: at most short_bytes */
     uint32_t short_bytes;
     int short_error; /* negative */
 };

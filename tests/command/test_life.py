@@ -1,11 +1,14 @@
 # ctest: slow timeout=300
 """The directory's life: kills, signals, locks, limits, places that are not ours."""
 
+import ctypes
+import errno
 import os
 import random
 import re
 import resource
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -104,6 +107,24 @@ class Places(cli.Case):
         not_a_dir = self.write("file", "text")
         self.assertIn("not a directory", self.run_command("load", "--dir", not_a_dir, "-", code=3).err)
 
+    def test_a_directory_of_a_newer_version_is_refused_and_left_alone(self):
+        self.load_text(numbered(5))
+        path = os.path.join(self.dir, "catalog.db")
+        with open(path, "rb") as f:
+            before = f.read()
+        newer = before[:60] + b"\0\0\0\x63" + before[64:]
+        with open(path, "wb") as f:
+            f.write(newer)
+        for words in (["query", "--table", "m"], ["tables"], ["delete", "--table", "m"]):
+            result = self.run_command(words[0], "--dir", self.dir, *words[1:], code=3)
+            self.assertIn("NEWER_VERSION", result.err, words)
+        self.assertIn("NEWER_VERSION", self.load("-", code=3, stdin=b"m v=1 1\n").err)
+        with open(path, "rb") as f:
+            self.assertEqual(f.read(), newer)
+        with open(path, "wb") as f:
+            f.write(before)
+        self.assertEqual(self.count("m"), 5)
+
     def test_a_directory_in_use_is_refused_at_once_or_waited_for(self):
         self.load_text(numbered(5))
         load = self.start("load", "--dir", self.dir, *cli.SMALL, "--batch-rows", "1", "--acks", "acks",
@@ -141,6 +162,31 @@ def as_nobody():
     os.setuid(65534)
 
 
+def without_io_uring():
+    """io_uring_setup answers EPERM from here on, as in many containers: a filter of four
+    instructions of classic BPF (seccomp(2)). The number of the call is the same on every
+    architecture."""
+    load_word, jump_equal, give = 0x20, 0x15, 0x06
+    setup, allow, refuse = 425, 0x7FFF0000, 0x00050000 | errno.EPERM
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in (
+        (load_word, 0, 0, 0), (jump_equal, 0, 1, setup), (give, 0, 0, refuse), (give, 0, 0, allow)))
+    buffer = ctypes.create_string_buffer(code)
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8,
+                                                      ctypes.addressof(buffer)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, set_filter = 38, 22
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(set_filter, 2, program, 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+def may_filter_calls():
+    try:
+        subprocess.run(["true"], check=True, preexec_fn=without_io_uring)
+    except subprocess.SubprocessError:
+        return False
+    return True
+
+
 class Limits(cli.Case):
     def setUp(self):
         super().setUp()
@@ -167,6 +213,21 @@ class Limits(cli.Case):
     def test_no_memory_may_be_locked_and_it_works_all_the_same(self):
         self.limited(resource.RLIMIT_MEMLOCK, 0, numbered(5), 0)
         self.assertEqual(self.count("m"), 5)
+
+    def test_without_io_uring_everything_works_and_asking_for_it_is_an_error(self):
+        if not may_filter_calls():
+            self.skipTest("no filter of system calls here")
+        self.run_command("load", "--dir", self.dir, *cli.SMALL, "-", stdin=numbered(500).encode(),
+                         preexec_fn=without_io_uring)
+        counted = self.run_command("query", "--dir", self.dir, "--table", "m", "--count",
+                                   preexec_fn=without_io_uring)
+        self.assertEqual(counted.out, "500\n")
+        self.assertEqual(self.count("m"), 500)
+        bench = ["bench", "--dir", self.path("bench"), "--reuse", *cli.SMALL, "--points", "100000", "--warmup", "0",
+                 "--backend"]
+        self.run_command(*bench, "auto", preexec_fn=without_io_uring)
+        self.assertIn("EPERM", self.run_command(*bench, "uring", preexec_fn=without_io_uring,
+                                                code=3).err)
 
     @NEEDS_ROOT
     def test_modes_count_for_a_user_who_is_not_root(self):

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -130,12 +131,65 @@ static void rf_close__device_answers_later__nothing_is_touched_that_was_freed(vo
     assert_int_equal(engine_rig_open(&rig), -RF_CODE_IN_USE);
 }
 
+static _Atomic uint32_t leak_events;
+static void count_leaks(void *ctx, enum rf_log_level level, const char *event, const char *fields)
+{
+    (void)ctx, (void)level, (void)fields;
+    if (strcmp(event, "engine.close_leaked") == 0) leak_events++;
+}
+
+/* Lane 1 is damaged, and a file that lane 0 makes meanwhile does not come to an end. */
+static void open_damaged(struct io_env *env)
+{
+    struct engine_rig rig;
+    engine_rig_init(&rig, env);
+    rig.o.lanes = rig.o.regions = 2;
+    assert_int_equal(engine_rig_open(&rig), 0);
+    assert_int_equal(engine_rig_close(&rig), 0);
+    struct io_file *file;
+    assert_int_equal(io_open(env, "lane-01/0000000001", IO_READ | IO_WRITE, &file), 0);
+    assert_int_equal(io_truncate(file, 4096), 0);
+    io_close(file);
+    const struct fault_rule rule = {.kind = FAULT_HANG,
+                                    .targets = FAULT_ON_WRITE | FAULT_ON_SYNC,
+                                    .path = "lane-00/free-",
+                                    .times = UINT64_MAX};
+    assert_int_equal(fault_add(env, &rule), 0);
+    rig.close_wait_ns = 200000000;
+    rig.o.log = count_leaks;
+    rig.o.log_level = RF_LOG_ERROR;
+    assert_int_equal(engine_rig_open(&rig), -RF_CODE_CORRUPT);
+}
+
+static void rf_open__fails_while_a_device_hangs__nothing_is_touched_that_was_freed(void **state)
+{
+    (void)state;
+    const struct fault_options fault = {.seed = 1};
+    struct io_env *env = NULL; /* the last one is never closed: the lane's threads still use it */
+    leak_events = 0;
+    for (int i = 0; i < 50 && leak_events == 0;
+         i++) { /* lane 0 may be told to end before it begins */
+        if (env != NULL) io_env_close(env);
+        assert_int_equal(fault_env_open(&fault, &env), 0);
+        open_damaged(env);
+    }
+    assert_int_equal(leak_events, 1);
+    fault_clear(env);
+    uint64_t before = fault_operations(env, FAULT_ON_ANY);
+    fault_release(env);
+    for (int i = 0; i < 200 && fault_operations(env, FAULT_ON_ANY) == before; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* the thread comes to its end */
+    assert_true(fault_operations(env, FAULT_ON_ANY) > before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rf_write__device_answers_late__unknown_once),
         cmocka_unit_test(rf_queue_close__device_answers_later__left_within_the_wait),
         cmocka_unit_test(rf_close__device_answers_later__nothing_is_touched_that_was_freed),
+        cmocka_unit_test(rf_open__fails_while_a_device_hangs__nothing_is_touched_that_was_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -302,6 +302,33 @@ static void fault_add__skip_and_times__count_matching_operations(void **state)
     assert_int_equal(fault_add(env, &rule), -ENOSPC);
 }
 
+static void *write_one(void *file)
+{
+    assert_int_equal(io_pwrite(file, "x", 1, 0, 0, NULL), 0);
+    return NULL;
+}
+
+static void fault_add__hang__a_call_comes_back_after_the_release(void **state)
+{
+    struct io_env *env = *state;
+    struct io_file *file = open_file(env, "f");
+    const struct fault_rule rule = {.kind = FAULT_HANG, .targets = FAULT_ON_WRITE, .times = 1};
+    assert_int_equal(fault_add(env, &rule), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_one, file), 0);
+    while (fault_operations(env, FAULT_ON_WRITE) == 0)
+        sched_yield();
+    uint64_t bytes;
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    assert_int_equal(io_size(file, &bytes), 0); /* others go on */
+    assert_int_equal(bytes, 0);
+    fault_release(env);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(io_size(file, &bytes), 0);
+    assert_int_equal(bytes, 1);
+    io_close(file);
+}
+
 static void fault_add__path_rule__follows_a_renamed_file(void **state)
 {
     struct io_env *env = *state;
@@ -572,6 +599,7 @@ int main(void)
         CASE(fault__locks__are_exclusive_in_one_environment),
         CASE(fault_add__error__fails_each_kind_and_does_nothing),
         CASE(fault_add__skip_and_times__count_matching_operations),
+        CASE(fault_add__hang__a_call_comes_back_after_the_release),
         CASE(fault_add__path_rule__follows_a_renamed_file),
         CASE(fault_add__short__does_a_part_and_says_so),
         CASE(fault_add__error_in_a_queue__is_the_event_s_result),
