@@ -304,8 +304,8 @@ static void conclude(struct walk *w)
         fault(w, w->segment + 1, 80,
               "the header names a cut at %" PRIu64 ", which the log does not reach",
               w->lane->segment[w->segment + 1].header.cut);
-    w->result.clean =
-        w->result.faults == 0 && w->last_type == DUMP_CLOSE && w->result.discarded == 0;
+    w->result.clean = w->result.faults == 0 && w->last_type == DUMP_CLOSE &&
+                      w->result.discarded == 0 && w->offset % w->m->block_bytes == 0;
 }
 
 void dump_lane_print(FILE *f, const struct dump_lane *lane, struct dump_result *result_out)

@@ -120,9 +120,16 @@ static int take_back(void *ctx, const struct wal_record_head *h, const uint8_t *
 
 /* ---- one lane ---- */
 
-/* Hands the directory's files to the lane: live ones get an image, free ones wait. */
-static int adopt_files(struct lane_replay *r, struct wal_dir_lane *files)
+/* Hands the directory's files to the lane: live ones get an image, free ones wait. A lane takes only
+ * a chain without a gap, so this part of the verdict comes first. */
+static int adopt_files(struct lane_replay *r, uint32_t lane, struct wal_dir_lane *files)
 {
+    uint64_t head = r->e->o.dir->manifest.head[lane];
+    for (uint32_t i = 0; i < files->live_count || i == 0; i++) {
+        uint64_t number = files->live_count != 0 ? files->live[i].number : 0;
+        int rc = wal_verdict_number(lane, head, i, number, r->msg);
+        if (rc != 0) return rc;
+    }
     for (uint32_t i = 0; i < files->live_count; i++) {
         struct wal_found found = {.file = files->live[i].file,
                                   .head.number = files->live[i].number};
@@ -220,7 +227,7 @@ static int replay_lane(struct engine *e, uint32_t lane, struct err_msg *msg)
     r.images = mem_zalloc_array(r.count + 1, sizeof(struct wal_image *));
     r.segments = mem_zalloc_array(r.count + 1, sizeof *r.segments);
     struct wal_append_point point = {.lsn = 0};
-    int rc = r.images == NULL || r.segments == NULL ? -ENOMEM : adopt_files(&r, files);
+    int rc = r.images == NULL || r.segments == NULL ? -ENOMEM : adopt_files(&r, lane, files);
     if (rc == 0) rc = e->o.dir->created ? read_fresh(&r, lane, &point) : read_log(&r, lane, &point);
     if (rc == 0) rc = settle_and_start(&r, &point, free_number);
     mem_free(r.segments);

@@ -337,25 +337,33 @@ static int corrupt(struct wal_verdict *v, const struct wal_verdict_input *in, ui
                    expected, found);
 }
 
+int wal_verdict_number(uint32_t lane, uint64_t head_number, uint32_t index, uint64_t number,
+                       struct err_msg *msg)
+{
+    char path[WAL_PATH_BYTES], found[64] = "no segment";
+    if (number == head_number + index) return 0;
+    wal_segment_path(path, lane, head_number + index);
+    if (number != 0)
+        snprintf(found, sizeof found, "segment %" PRIu64 " as the %s", number,
+                 index == 0 ? "oldest" : "next");
+    return err_set(msg, -RFE_CORRUPT, "%s: offset 0: expected %s, found %s", path,
+                   index == 0 ? "the segment that the manifest names head"
+                              : "a segment of this number",
+                   found);
+}
+
 /* The chain of numbers, before any image is looked at. */
 static int judge_numbers(const struct wal_verdict_input *in, struct err_msg *msg,
                          struct wal_verdict *v)
 {
-    if (in->count == 0 || in->segments[0].head.number != in->head_number) {
-        char found[64] = "no segment";
-        if (in->count > 0)
-            snprintf(found, sizeof found, "segment %" PRIu64 " as the oldest",
-                     in->segments[0].head.number);
-        return corrupt(v, in, in->head_number, 0, msg, "the segment that the manifest names head",
-                       found);
-    }
-    for (uint32_t i = 1; i < in->count; i++) {
-        uint64_t wanted = in->segments[i - 1].head.number + 1;
-        if (in->segments[i].head.number == wanted) continue;
-        char found[64];
-        snprintf(found, sizeof found, "segment %" PRIu64 " as the next",
-                 in->segments[i].head.number);
-        return corrupt(v, in, wanted, 0, msg, "a segment of this number", found);
+    for (uint32_t i = 0; i < in->count || i == 0; i++) {
+        uint64_t number = in->count != 0 ? in->segments[i].head.number : 0;
+        int rc = wal_verdict_number(in->lane, in->head_number, i, number, msg);
+        if (rc == 0) continue;
+        v->kind = WAL_VERDICT_CORRUPT;
+        v->fault_number = in->head_number + i;
+        v->fault_offset = 0;
+        return rc;
     }
     return 0;
 }
@@ -493,7 +501,11 @@ static int judge(const struct wal_verdict_input *in, struct err_msg *msg, struct
     v->discarded_records = s.discarded;
     rc = judge_end(&c, &pair, &s, records_in_last, msg, v);
     if (rc != 0) return rc;
-    v->kind = last_type == WAL_RECORD_CLOSE && !s.seen ? WAL_VERDICT_CLEAN : WAL_VERDICT_CUT;
+    /* A close record whose block has no pad up to its end: closing was never finished. Records are
+     * appended at block boundaries only, so this one has to be cut like any other end. */
+    bool block_whole = v->end_lsn % in->block_bytes == 0;
+    bool clean = last_type == WAL_RECORD_CLOSE && !s.seen && block_whole;
+    v->kind = clean ? WAL_VERDICT_CLEAN : WAL_VERDICT_CUT;
     v->cut_needed = v->kind == WAL_VERDICT_CUT && (s.seen || c.records_under_salt > 0);
     return 0;
 }

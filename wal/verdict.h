@@ -119,8 +119,13 @@ bool wal_void_has(const struct wal_void_set *s, uint64_t lsn);
 
 /* ---- the verdict ---- */
 
+/* One link of the chain of numbers, for who needs a chain without a gap before there are images:
+ * `number` (0: none) is that of the index-th live segment. Returns 0 or -RFE_CORRUPT. */
+RF_NODISCARD int wal_verdict_number(uint32_t lane, uint64_t head_number, uint32_t index,
+                                    uint64_t number, struct err_msg *msg);
+
 enum wal_verdict_kind {
-    WAL_VERDICT_CLEAN,   /* ends with a close record, nothing behind it */
+    WAL_VERDICT_CLEAN,   /* ends with a close record and at a block's end, nothing behind it */
     WAL_VERDICT_CUT,     /* ends at end_lsn */
     WAL_VERDICT_CORRUPT, /* damage; the message says where */
     WAL_VERDICT_NEWER,   /* a newer version's record */

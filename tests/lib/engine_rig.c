@@ -66,17 +66,19 @@ int engine_rig_close(struct engine_rig *rig)
     return rc;
 }
 
-static void print_fault(void *ctx, const char *text)
+static void hear_fault(void *ctx, const char *text)
 {
-    (void)ctx;
-    printf("verify: %s\n", text);
+    struct engine_rig *rig = ctx;
+    if (rig->fault[0] == '\0') snprintf(rig->fault, sizeof rig->fault, "%s", text);
+    if (!rig->quiet) printf("verify: %s\n", text);
 }
 
 enum rf_verdict engine_rig_verify(struct engine_rig *rig)
 {
     enum rf_verdict verdict = RF_VERDICT_CORRUPT;
     take_seams(rig);
-    int rc = rf_verify(rig->dir, 1000, print_fault, NULL, &verdict, &rig->error);
+    rig->fault[0] = '\0';
+    int rc = rf_verify(rig->dir, 1000, hear_fault, rig, &verdict, &rig->error);
     drop_seams(rig);
     if (rc != 0) fail_msg("rf_verify: %d %s", rc, rig->error.text);
     return verdict;

@@ -19,6 +19,8 @@ struct engine_rig {
     struct rf_options o;
     struct rf_engine *e;
     struct rf_error error; /* of the last call that failed */
+    bool quiet;            /* engine_rig_verify prints nothing */
+    char fault[512];       /* the first one that it was told */
 };
 
 /* Options that suit a crash: 1 MiB segments, five of them, short waits, no log on stderr. */
@@ -26,7 +28,7 @@ void engine_rig_init(struct engine_rig *rig, struct io_env *env);
 /* rf_open with the rig's seams; rig->e is NULL on failure. One open rig at a time. */
 int engine_rig_open(struct engine_rig *rig);
 int engine_rig_close(struct engine_rig *rig); /* 0 when it is not open */
-/* rf_verify of the closed directory. Prints each fault. */
+/* rf_verify of the closed directory. Prints each fault, unless quiet. */
 enum rf_verdict engine_rig_verify(struct engine_rig *rig);
 
 /* ---- rows that tell what they are ----

@@ -141,6 +141,7 @@ static void wal_replay__three_segments__come_back_in_order(void **state)
         builder_lane_close(&l);
     }
     builder_close(&b);
+    builder_group(&b);
     builder_write_files(&b, f.env);
     expect(&b, f.env, WAL_VERDICT_CLEAN, "ace");
     builder_deinit(&b);
@@ -483,10 +484,11 @@ static void wal_cut__nothing_written_since__is_not_repeated(void **state)
     assert_int_equal(again.lsn, first.lsn);
     assert_true(again.salt == first.salt);
     builder_close(&b);
+    builder_group(&b);
     builder_write_files(&b, f.env);
     expect(&b, f.env, WAL_VERDICT_CLEAN, "a");
     cut_and_continue(&b, f.env, &again); /* closed in order: no cut, the same salt goes on */
-    assert_int_equal(again.lsn, first.lsn + 64);
+    assert_int_equal(again.lsn, first.lsn + BLOCK);
     assert_true(again.salt == first.salt);
     builder_deinit(&b);
     remove_folder(&f);

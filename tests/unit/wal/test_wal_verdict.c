@@ -115,6 +115,27 @@ static void wal_verdict__closed_log__is_clean(void **state)
     builder_deinit(&b);
 }
 
+/* The power fails while the close record's block is written, torn behind the record itself: appending
+ * goes on at a block's end, which is not there. */
+static void wal_verdict__close_record_without_its_pad__is_cut(void **state)
+{
+    (void)state;
+    struct log_builder b = small(2, false);
+    builder_data(&b, "a");
+    builder_group(&b);
+    builder_close(&b);
+    uint64_t end = b.lsn;
+    builder_group(&b);
+    memset(builder_at(&b, end), 0, WAL_RECORD_HEAD_BYTES);
+    struct wal_verdict v;
+    assert_int_equal(builder_judge(&b, NULL, &v), 0);
+    assert_int_equal(v.kind, WAL_VERDICT_CUT);
+    assert_int_equal(v.end_lsn, end);
+    assert_true(v.cut_needed);
+    wal_verdict_deinit(&v);
+    builder_deinit(&b);
+}
+
 static void wal_verdict__several_segments__are_walked_in_order(void **state)
 {
     (void)state;
@@ -797,6 +818,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wal_verdict__empty_log__is_cut_at_its_start),
         cmocka_unit_test(wal_verdict__closed_log__is_clean),
+        cmocka_unit_test(wal_verdict__close_record_without_its_pad__is_cut),
         cmocka_unit_test(wal_verdict__several_segments__are_walked_in_order),
         cmocka_unit_test(wal_verdict__void_and_pad_bodies__are_never_read),
         cmocka_unit_test(wal_verdict__hole_above_the_marks__ends_the_log),
