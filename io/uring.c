@@ -3,6 +3,10 @@
  * Set-up  The ring is made disabled and enabled by its owner's first call, which makes that thread
  *         the single issuer; so any thread may open the queue. Flags step down to what the kernel
  *         has. A kernel, sandbox or limit that refuses is found at open, never later.
+ * Host    When a ring ends, the kernel interrupts every thread that has made it or used it and that
+ *         is still there: an epoll_wait of the host's would come back with EINTR, some milliseconds
+ *         after the close. So the ring is made by a thread of ours that ends at once, and its owner
+ *         is to be one that ends before the close.
  * Limits  The ring has room for `depth` requests and the wake's read; every slot has at most one
  *         entry in it, so the submission ring is never full and the completion ring never
  *         overflows.
@@ -14,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <liburing.h>
@@ -539,6 +544,33 @@ static int set_up_patiently(struct uring_queue *queue, const struct io_queue_opt
     }
 }
 
+struct set_up_call {
+    struct uring_queue *queue;
+    const struct io_queue_options *options;
+    bool patient;
+    int rc;
+};
+
+static void *set_up_run(void *arg)
+{
+    struct set_up_call *call = arg;
+    call->rc = set_up_patiently(call->queue, call->options, call->patient);
+    return NULL;
+}
+
+/* By a thread that ends: see Host above. Without one the caller does it. */
+static int set_up_apart(struct uring_queue *queue, const struct io_queue_options *options,
+                        bool patient)
+{
+    struct set_up_call call = {.queue = queue, .options = options, .patient = patient};
+    pthread_t thread;
+    if (thread_start(&thread, "rf-ring", set_up_run, &call) == 0)
+        thread_join(thread);
+    else
+        (void)set_up_run(&call);
+    return call.rc;
+}
+
 int uring_queue_open(struct real_env *env, const struct io_queue_options *options,
                      struct io_queue **queue_out)
 {
@@ -548,7 +580,7 @@ int uring_queue_open(struct real_env *env, const struct io_queue_options *option
     for (uint16_t slot = 0; slot < IO_QUEUE_DEPTH_MAX; slot++)
         queue->free[queue->free_count++] = slot;
     bool patient = !atomic_load_explicit(&env->uring_refused, memory_order_relaxed);
-    int rc = set_up_patiently(queue, options, patient);
+    int rc = set_up_apart(queue, options, patient);
     if (rc != 0) goto free_queue;
     rc = probe(&queue->ring);
     if (rc == 0) rc = make_wake_fd(queue);

@@ -2,6 +2,7 @@
 #include "wal/replay.h"
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "wal/replay_queue.h"
 
 #include <errno.h>
@@ -280,8 +281,8 @@ void wal_replay_result_deinit(struct wal_replay_result *r)
     wal_verdict_deinit(&r->verdict);
 }
 
-int wal_replay(const struct wal_replay_options *o, struct err_msg *msg,
-               struct wal_replay_result *result_out)
+static int replay(const struct wal_replay_options *o, struct err_msg *msg,
+                  struct wal_replay_result *result_out)
 {
     memset(result_out, 0, sizeof *result_out);
     int rc = 0;
@@ -301,4 +302,32 @@ int wal_replay(const struct wal_replay_options *o, struct err_msg *msg,
     rc = judge(o, &r, result_out);
     reading_end(&r);
     return rc;
+}
+
+struct call {
+    const struct wal_replay_options *o;
+    struct err_msg *msg;
+    struct wal_replay_result *result;
+    int rc;
+};
+
+static void *call_run(void *arg)
+{
+    struct call *call = arg;
+    call->rc = replay(call->o, call->msg, call->result);
+    return NULL;
+}
+
+/* On a thread of its own, which is gone when the ring that it read by comes to its end: the kernel
+ * then interrupts who has used it, and that is not to be a thread of the host's (io/uring.c). */
+int wal_replay(const struct wal_replay_options *o, struct err_msg *msg,
+               struct wal_replay_result *result_out)
+{
+    struct call call = {.o = o, .msg = msg, .result = result_out};
+    pthread_t thread;
+    if (thread_start(&thread, "rf-read", call_run, &call) == 0)
+        thread_join(thread);
+    else
+        (void)call_run(&call);
+    return call.rc;
 }

@@ -42,10 +42,11 @@ struct wal_replay_options {
     uint32_t count;
     bool read_only;            /* a sync that a read-only file system refuses is no error */
     wal_replay_record *record; /* may be NULL */
-    /* NULL: record is called when the verdict is given, for batches that count. Else it is called on
-     * a thread of replay's own while the log is still being read and judged, for all batches, in
-     * order; take_back is called for those among them that are void, in order, when all have been
-     * handed out and the verdict allows to open. Of an error of both, the verdict's is returned. */
+    /* All calls are made on threads of replay's own. take_back is NULL: record is called when the
+     * verdict is given, for batches that count. Else it is called while the log is still being read
+     * and judged, for all batches, in order; take_back is called for those among them that are void,
+     * in order, when all have been handed out and the verdict allows to open. Of an error of both,
+     * the verdict's is returned. */
     wal_replay_record *take_back;
     void *ctx;
 };

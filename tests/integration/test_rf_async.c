@@ -252,6 +252,26 @@ static void rf_queue_eventfd__readable_exactly_while_completions_wait(void **sta
     check_rows("d", 250 * ROWS);
 }
 
+/* The thread that opens and closes is the host's: its calls come back when they have something to
+ * say, and not with EINTR for a ring of ours that has come to its end some milliseconds before. */
+static void rf_open_and_close__host_waits_in_epoll__is_not_interrupted(void **state)
+{
+    (void)state;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_true(epoll >= 0);
+    for (int round = 0; round < 3; round++) {
+        enum rf_verdict verdict;
+        assert_int_equal(rf_close(e), 0);
+        e = NULL;
+        assert_false(readable(epoll, 120));
+        assert_int_equal(rf_verify(dir, 1000, NULL, NULL, &verdict, NULL), 0);
+        assert_false(readable(epoll, 120));
+        open_with(RF_SYNC_ALWAYS, 64 << 20, 1);
+        assert_false(readable(epoll, 120));
+    }
+    assert_int_equal(close(epoll), 0);
+}
+
 static void rf_completions__timeout__is_kept(void **state)
 {
     (void)state;
@@ -410,6 +430,7 @@ int main(void)
         CASE(rf_write_async__callbacks__inside_rf_completions_alone),
         CASE(rf_completions__callback_begins_a_write__goes_on),
         CASE(rf_queue_eventfd__readable_exactly_while_completions_wait),
+        CASE(rf_open_and_close__host_waits_in_epoll__is_not_interrupted),
         CASE(rf_completions__timeout__is_kept),
         CASE(rf_write_async__full_and_no_wait__rejected_at_once),
         CASE(rf_queue_close__in_flight__waits_and_drops),
