@@ -99,12 +99,12 @@ void lane_place(struct wal_lane *lane, uint64_t lsn)
 
 static void *lane_run(void *arg);
 
-/* Whether a durable write needs no flush behind it. */
+/* Whether a durable write may need no flush behind it. */
 static int probe(struct wal_lane *lane)
 {
     struct io_geometry g;
     int rc = io_geometry(lane->cur->file, &g);
-    if (rc == 0) lane->dsync_writes = g.fua && g.direct;
+    if (rc == 0) durable_way_init(&lane->way, g.fua && g.direct);
     return rc;
 }
 

@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "base/probe.h"
 #include "base/thread.h"
+#include "wal/durable_way.h"
 #include "wal/lane.h"
 #include "wal/record.h"
 
@@ -96,6 +97,7 @@ struct flight {
     uint32_t bytes_all;
     uint32_t beside; /* other writes in flight when it was submitted */
     uint32_t stalls;
+    bool dsync;         /* durable when it completes, unless it was short */
     bool was_short;     /* a durable write that was: a sync has to follow */
     uint64_t end_lsn;   /* the log is complete up to here once this is durable */
     uint64_t bound_lsn; /* an end of a record at or below end_lsn */
@@ -119,7 +121,6 @@ struct wal_lane {
     pthread_t thread, prep_thread;
     bool thread_started, prep_started;
     uint32_t arena_room; /* bytes of an arena that batches may take; before any thread starts */
-    bool dsync_writes;   /* FUA: each write is durable by itself */
 
     /* ---- reservation: under reserve_lock, but for the atomics, which others may read ---- */
     _Alignas(RF_CACHE_LINE) struct spin reserve_lock;
@@ -166,6 +167,7 @@ struct wal_lane {
     uint64_t flight_head, flight_tail; /* [head, tail) */
     uint32_t writes_in_flight;
     bool sync_in_flight;
+    struct durable_way way;
     uint32_t write_bytes_max;
     uint32_t writes_slow; /* in a row */
     uint64_t stuck_seq;

@@ -1,8 +1,9 @@
 /* From the published prefix to the durable mark.
  *
  * The thread scans slots in order up to the first that is not published, writes whole blocks of
- * what lies there, and keeps each write as a flight until it is known to be durable. Without FUA a
- * sync follows, one in flight, covering the writes that were complete when it was submitted.
+ * what lies there, and keeps each write as a flight until it is known to be durable. Behind writes
+ * that are not durable by themselves (durable_way.h) a sync follows, one in flight, covering those
+ * that were complete when it was submitted.
  * Completions come in any order; the durable mark passes only what is durable without a hole.
  *
  * A short write goes on from its last whole block. A failed write or sync latches the lane: it is
@@ -63,7 +64,7 @@ static void flight_submit(struct wal_lane *lane, struct flight *f, uint64_t id)
 {
     struct io_request r = {
         .op = IO_OP_WRITE,
-        .flags = lane->dsync_writes ? IO_DSYNC : 0,
+        .flags = f->dsync ? IO_DSYNC : 0,
         .file = f->seg->file,
         .buf = f->seg->image->base + f->file_offset,
         .bytes = f->bytes,
@@ -91,6 +92,18 @@ static void durable_set(struct wal_lane *lane, uint64_t durable, uint64_t bound)
     atomic_store_explicit(&lane->durable_bound, bound, memory_order_release);
     atomic_store_explicit(&lane->durable, durable, memory_order_release);
     lane_durable_moved(lane);
+}
+
+static void flight_durable(struct wal_lane *lane, struct flight *f)
+{
+    f->state = FLIGHT_DURABLE;
+    if (!lane->way.fua) return;
+    int64_t wait_ns = clock_read_ns(CLOCK_MONOTONIC) - f->submit_ns;
+    if (!durable_way_done(&lane->way, f->dsync, f->bytes_all, wait_ns)) return;
+    log_info(lane->o.log, "wal.durable_way",
+             "lane=%" PRIu32 " way=%s dsync_ns=%" PRIu64 " fdatasync_ns=%" PRIu64, lane->o.lane,
+             lane->way.dsync ? "dsync" : "fdatasync", durable_way_wait_ns(&lane->way, true),
+             durable_way_wait_ns(&lane->way, false));
 }
 
 static void durable_advance(struct wal_lane *lane)
@@ -136,7 +149,7 @@ static void sync_done(struct wal_lane *lane, int32_t result)
     }
     for (uint64_t i = lane->flight_head; i != lane->flight_tail; i++) {
         struct flight *f = &lane->flights[i % LANE_FLIGHTS];
-        if (f->state == FLIGHT_SYNCING) f->state = FLIGHT_DURABLE;
+        if (f->state == FLIGHT_SYNCING) flight_durable(lane, f);
     }
     durable_advance(lane);
 }
@@ -182,9 +195,10 @@ static void write_done(struct wal_lane *lane, uint64_t id, int32_t result)
         return;
     }
     adapt(lane, f);
-    bool durable = lane->dsync_writes && !f->was_short;
-    f->state = durable ? FLIGHT_DURABLE : FLIGHT_COMPLETED;
-    if (durable) durable_advance(lane);
+    f->state = FLIGHT_COMPLETED;
+    if (!f->dsync || f->was_short) return;
+    flight_durable(lane, f);
+    durable_advance(lane);
 }
 
 void lane_handle_event(struct wal_lane *lane, const struct io_event *event)
@@ -295,6 +309,7 @@ static void write_queued(struct wal_lane *lane, const struct span *s)
         .end_lsn = s->end_lsn,
         .bound_lsn = s->bound_lsn,
         .beside = lane->writes_in_flight,
+        .dsync = lane->way.dsync,
         .submit_ns = clock_read_ns(CLOCK_MONOTONIC),
     };
     int64_t taken_ns = f->submit_ns;

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "tests/lib/lane_rig.h"
 #include "tests/lib/tempdir.h"
+#include "wal/durable_way.h"
 #include "wal/lane_impl.h"
 
 #include <errno.h>
@@ -586,6 +587,49 @@ static void wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_to
     finish(rig);
 }
 
+static _Atomic int ways_chosen;
+static void note_way(void *ctx, int level, const char *event, const char *fields)
+{
+    (void)ctx, (void)level, (void)fields;
+    if (strcmp(event, "wal.durable_way") == 0) atomic_fetch_add(&ways_chosen, 1);
+}
+
+/* Both durable writes in turns, then one of them: whichever it is, what is answered was synced. */
+static void wal_lane_faults__fua__both_ways_are_tried_and_each_is_durable(void **state)
+{
+    (void)state;
+    static const struct log log = {.level = LOG_LEVEL_INFO, .callback = note_way};
+    enum { BATCHES = DURABLE_WAY_TURNS * DURABLE_WAY_TURN_WRITES + 20 };
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        const struct setting s = {
+            .mode = WAL_SYNC, .fua = true, .record = true, .seed = seed, .depth = 4, .log = &log};
+        atomic_store(&ways_chosen, 0);
+        struct rig *rig = start(&s);
+        for (uint32_t id = 1; id <= BATCHES; id++) { /* a write each */
+            assert_int_equal(rig_write(rig, id, 150000), 0);
+            for (int i = 0; i < 100 && !rig_answered(rig, id); i++)
+                rig_run(rig, 1);
+        }
+        all_are_answered(rig, 1, BATCHES + 1, true);
+        assert_int_equal(atomic_load(&ways_chosen), 1);
+        uint32_t plain = 0, dsync = 0, acknowledged = 0;
+        for (uint64_t i = 0; i < fault_trace_length(rig->o.env); i++) {
+            struct fault_event e;
+            fault_trace_event(rig->o.env, i, &e);
+            if (e.kind != FAULT_EVENT_WRITE_SUBMITTED || e.bytes < 150000) continue;
+            if (strstr(e.path, NUMBERED) == NULL) continue;
+            if ((e.flags & IO_DSYNC) != 0)
+                dsync++;
+            else
+                plain++;
+        }
+        assert_true(plain >= 40 && dsync >= 40);
+        assert_true(rig_was_synced(rig, &acknowledged));
+        assert_int_equal(acknowledged, BATCHES);
+        finish(rig);
+    }
+}
+
 /* The log is full to the writers' limit, and nothing of it is decided: what has to be said of those
  * batches still finds room. */
 static void wal_lane_faults__log_is_full__fence_and_abort_records_find_room(void **state)
@@ -868,6 +912,7 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too),
         cmocka_unit_test(wal_lane_faults__disk_full__waits_time_out_and_go_on_with_space),
         cmocka_unit_test(wal_lane_faults__names_that_are_not_synced__segments_are_made_again),
+        cmocka_unit_test(wal_lane_faults__fua__both_ways_are_tried_and_each_is_durable),
         cmocka_unit_test(wal_lane_faults__log_is_full__fence_and_abort_records_find_room),
         cmocka_unit_test(wal_lane_faults__manifest_is_not_written__nothing_is_freed),
         cmocka_unit_test(wal_lane_faults__scan_holds_an_image__it_is_not_used_again),
