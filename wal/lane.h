@@ -128,7 +128,8 @@ struct wal_found {
 
 RF_NODISCARD int wal_lane_create(const struct wal_lane_options *options, struct wal_lane **lane_out,
                                  struct err_msg *msg);
-/* The image of the next live segment, attached; the numbers rise by one (checked). -ENOMEM. The file stays the caller's on failure. */
+/* The image of the next live segment, attached; the numbers rise by one (checked). -ENOMEM. The file
+ * stays the caller's on failure. */
 RF_NODISCARD int wal_lane_adopt(struct wal_lane *lane, const struct wal_found *found,
                                 struct wal_image **image_out);
 /* After replay and cut, before the start: the header as it stands on disk now, and how much of the
