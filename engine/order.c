@@ -1,6 +1,7 @@
 /* From tablets to runs: which device each row is of, the rows' order by device and time, the
  * fragments, and the layout of the record. */
 #include "engine/engine_impl.h"
+#include "engine/sort.h"
 
 /* ---- devices ---- */
 
@@ -205,33 +206,6 @@ static bool in_order(const struct tablet_group *g)
     return true;
 }
 
-/* Stable merge sort of row numbers by time; tmp as large as order. */
-static void sort_run(uint32_t *order, uint32_t n, const int64_t *times, uint32_t *tmp)
-{
-    bool sorted = true;
-    for (uint32_t i = 1; i < n && sorted; i++)
-        sorted = times[order[i]] >= times[order[i - 1]];
-    if (sorted) return;
-    uint32_t *from = order, *to = tmp;
-    for (uint32_t width = 1; width < n; width *= 2) {
-        for (uint32_t at = 0; at < n; at += 2 * width) {
-            uint32_t mid = at + width < n ? at + width : n;
-            uint32_t end = mid + width < n ? mid + width : n;
-            uint32_t i = at, j = mid, k = at;
-            while (i < mid && j < end)
-                to[k++] = times[from[j]] < times[from[i]] ? from[j++] : from[i++];
-            while (i < mid)
-                to[k++] = from[i++];
-            while (j < end)
-                to[k++] = from[j++];
-        }
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != order) memcpy(order, from, n * sizeof *order);
-}
-
 static int order_rows(struct prepared *p, uint32_t group)
 {
     struct tablet_group *g = &p->groups[group];
@@ -239,8 +213,9 @@ static int order_rows(struct prepared *p, uint32_t group)
     if (in_order(g)) return 0;
     uint32_t *tmp = scratch_array(p->scratch, rows, sizeof *tmp);
     uint32_t *start = scratch_array(p->scratch, (size_t)devices + 1, sizeof *start);
+    uint32_t *count = scratch_array(p->scratch, (size_t)rows + 1, sizeof *count);
     g->order = scratch_array(p->scratch, rows, sizeof *g->order);
-    if (g->order == NULL || tmp == NULL || start == NULL) return -ENOMEM;
+    if (g->order == NULL || tmp == NULL || start == NULL || count == NULL) return -ENOMEM;
     memset(start, 0, ((size_t)devices + 1) * sizeof *start);
     for (uint32_t r = 0; r < rows; r++)
         start[(g->row_device != NULL ? g->row_device[r] : 0) + 1]++;
@@ -249,7 +224,7 @@ static int order_rows(struct prepared *p, uint32_t group)
     for (uint32_t r = 0; r < rows; r++) /* a stable counting sort by device */
         g->order[start[g->row_device != NULL ? g->row_device[r] : 0]++] = r;
     for (uint32_t d = 0, at = 0; d < devices; at = start[d++]) /* start[d] is now d's end */
-        sort_run(g->order + at, start[d] - at, g->in->times, tmp);
+        sort_rows(g->order + at, start[d] - at, g->in->times, tmp, count);
     return 0;
 }
 
