@@ -102,8 +102,7 @@ const struct grantor_boot *grantor_find(const struct grantor *g, uint64_t boot)
 static bool grow(void **items, size_t *capacity, size_t wanted, size_t item_bytes)
 {
     if (wanted <= *capacity) return true;
-    size_t more = *capacity == 0 ? 8 : *capacity * 2;
-    if (more < wanted) more = wanted;
+    size_t more = *capacity == 0 ? 8 : *capacity * 2; /* one more is wanted than there are */
     void *p = mem_realloc(*items, more * item_bytes);
     if (p == NULL) return false;
     *items = p;
@@ -333,11 +332,14 @@ static bool is_safe(const struct grantor *g, const struct grantor_figure *f, uin
     return now - f->until_ns > g->config.margin_ns;
 }
 
+/* Of a version above the floor: there is an entry for each, and the newest is the last one. */
 static const struct grantor_change *find_change(const struct grantor *g, uint64_t version)
 {
-    for (size_t i = 0; i < g->change_count; i++)
-        if (g->changes[i].version >= version) return &g->changes[i];
-    return NULL;
+    size_t i = 0;
+    while (i < g->change_count && g->changes[i].version < version)
+        i++;
+    CHECK(i < g->change_count);
+    return &g->changes[i];
 }
 
 size_t grantor_unsafe(const struct grantor *g, uint64_t version, int64_t now_ns,
@@ -346,7 +348,6 @@ size_t grantor_unsafe(const struct grantor *g, uint64_t version, int64_t now_ns,
     size_t count = 0;
     if (version <= g->floor) return 0;
     const struct grantor_change *c = find_change(g, version);
-    CHECK(c != NULL);
     for (size_t i = 0; i < c->figure_count; i++) {
         if (is_safe(g, &c->figures[i], version, now_ns)) continue;
         if (count < capacity) boots_out[count] = c->figures[i].boot;

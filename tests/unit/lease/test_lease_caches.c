@@ -65,6 +65,9 @@ static void lease_caches__one_fails__all_are_called_and_it_is_named(void **state
     assert_string_equal(failed, "second");
     for (int i = 0; i < 3; i++)
         assert_int_equal(boxes[i].emptied, 1);
+    assert_int_equal(lease_caches_empty(&caches, NULL), -EIO); /* whoever wants no name */
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(boxes[i].emptied, 2);
     boxes[0].rc = boxes[1].rc = 0;
     failed = NULL;
     assert_int_equal(lease_caches_empty(&caches, &failed), 0);

@@ -254,6 +254,47 @@ static void lease_embedded__fences_in_one_heartbeat__recover_each(void **state)
     }
 }
 
+/* The answers to its actions come in later turns, as those of a slow schema do. */
+static void lease_embedded__content_on_its_way__nothing_is_asked_again(void **state)
+{
+    (void)state;
+    struct lease_embedded e;
+    struct holder_event event;
+    struct lease_actions acts;
+    int64_t now_ns = 100 * SECOND;
+    lease_embedded_init(&e, 20 * SECOND, 6);
+    assert_true(lease_embedded_next(&e, now_ns, &event)); /* the registration */
+    (void)holder_step(&e.holder, &event, now_ns, &acts);
+    assert_true(lease_embedded_next(&e, now_ns, &event)); /* the snapshot */
+    (void)holder_step(&e.holder, &event, now_ns, &acts);
+    assert_int_equal(e.holder.state, HOLDER_PULLING);
+    assert_int_equal(lease_embedded_due_ns(&e), INT64_MAX);
+    assert_false(lease_embedded_next(&e, now_ns + SECOND, &event));
+    event = (struct holder_event){.type = HOLDER_APPLIED, .applied = {e.holder.ticket, true}};
+    (void)holder_step(&e.holder, &event, now_ns, &acts);
+    assert_int_equal(e.holder.state, HOLDER_NORMAL);
+    (void)lease_embedded_next(&e, now_ns, &event); /* the first heartbeat, if it is due */
+    lease_embedded_change(&e, 7);
+    assert_true(lease_embedded_next(&e, now_ns, &event));
+    assert_int_equal(event.offer.content, LEASE_CONTENT_DELTA);
+    (void)holder_step(&e.holder, &event, now_ns, &acts);
+    assert_true(e.holder.applying);
+    assert_false(lease_embedded_next(&e, now_ns, &event));
+    assert_true(lease_embedded_next(&e, now_ns + SECOND, &event)); /* a heartbeat, no delta */
+    assert_int_equal(event.offer.content, LEASE_CONTENT_NONE);
+}
+
+static void lease_embedded__off_and_fenced__publishes_the_fence(void **state)
+{
+    (void)state;
+    struct lease_embedded e;
+    lease_embedded_init(&e, LEASE_OFF, 6);
+    assert_int_equal(lease_embedded_deadline_ns(&e, 5), LEASE_OFF);
+    assert_int_equal(lease_embedded_deadline_ns(&e, LEASE_FENCED), LEASE_FENCED);
+    lease_embedded_init(&e, SECOND, 6);
+    assert_int_equal(lease_embedded_deadline_ns(&e, 5), 5);
+}
+
 static void lease_embedded__stopped__gives_nothing_more(void **state)
 {
     (void)state;
@@ -280,6 +321,8 @@ int main(void)
         cmocka_unit_test(lease_embedded__snapshot_that_fails__tried_each_heartbeat),
         cmocka_unit_test(lease_embedded__off__never_lapses_and_still_closes_changes),
         cmocka_unit_test(lease_embedded__fences_in_one_heartbeat__recover_each),
+        cmocka_unit_test(lease_embedded__content_on_its_way__nothing_is_asked_again),
+        cmocka_unit_test(lease_embedded__off_and_fenced__publishes_the_fence),
         cmocka_unit_test(lease_embedded__stopped__gives_nothing_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

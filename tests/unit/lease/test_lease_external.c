@@ -50,6 +50,9 @@ static void lease_external__begins__fenced_until_resumed(void **state)
     rig_init(&r, 100 * SECOND);
     struct lease_request q;
     assert_int_equal(lease_external_ask(&r.h, 100 * SECOND, &q), -EAGAIN);
+    q = (struct lease_request){.asked_ns = 1}; /* boot 0, as this holder has it until then */
+    assert_int_equal(grant(&r, &q, 10000), -EINVAL);
+    assert_int_equal(resume(&r, 4, &q, 10000), -EINVAL);
     rig_register(&r, 9, 4);
     q = ask_at(&r, 100 * SECOND);
     assert_int_equal(q.boot, 9);
@@ -173,6 +176,20 @@ static void lease_external__resume__needs_closing_caches_and_time(void **state)
     assert_int_equal(resume(&r, 4, &q, 10000), -RFE_LEASE_FENCED); /* it stops */
 }
 
+/* The epochs are used up: a next fence could not be told from this one. */
+static void lease_external__resume_in_the_last_epoch__stays_fenced(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin(&r);
+    r.h.epoch = VIEW_EPOCH_MAX - 1;
+    rig_simple(&r, HOLDER_FENCE);
+    assert_int_equal(r.h.epoch, VIEW_EPOCH_MAX);
+    struct lease_request q = ask_at(&r, 104 * SECOND);
+    assert_int_equal(resume(&r, 4, &q, 10000), -RFE_LEASE_FENCED);
+    assert_false(rig_live(&r));
+}
+
 static void lease_external__own_change__does_not_make_a_request_stale(void **state)
 {
     (void)state;
@@ -218,6 +235,7 @@ int main(void)
         cmocka_unit_test(lease_external__asked_before_a_fence__of_no_use_after_it),
         cmocka_unit_test(lease_external__lapse__noticed_by_the_grant_itself),
         cmocka_unit_test(lease_external__resume__needs_closing_caches_and_time),
+        cmocka_unit_test(lease_external__resume_in_the_last_epoch__stays_fenced),
         cmocka_unit_test(lease_external__own_change__does_not_make_a_request_stale),
         cmocka_unit_test(lease_external__change_while_fenced__comes_with_the_resume),
     };

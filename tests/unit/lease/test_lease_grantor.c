@@ -59,6 +59,7 @@ static void lease_grantor__margin__rounds_up_and_has_limits(void **state)
     assert_int_equal(grantor_margin_min_ns(20 * SECOND, 2 * SECOND, 0), 0);
     assert_int_equal(grantor_margin_min_ns(SECOND, SECOND, 1000000), INT64_MAX);
     assert_int_equal(grantor_margin_min_ns(-1, SECOND, 1), INT64_MAX);
+    assert_int_equal(grantor_margin_min_ns(SECOND, -1, 1), INT64_MAX);
     assert_int_equal(grantor_margin_min_ns(INT64_MAX, INT64_MAX, 999999), INT64_MAX);
 }
 
@@ -84,6 +85,14 @@ static void lease_grantor__init__refuses_what_is_unsound(void **state)
     c = ok, c.heartbeat_ns = 0;
     assert_int_equal(grantor_init(&g, &c), -EINVAL);
     c = ok, c.rebroadcast_ns = -1;
+    assert_int_equal(grantor_init(&g, &c), -EINVAL);
+    c = ok, c.linger_ns = INT64_MAX / 16 + 1;
+    assert_int_equal(grantor_init(&g, &c), -EINVAL);
+    c = ok, c.heartbeat_ns = INT64_MAX / 16 + 1;
+    assert_int_equal(grantor_init(&g, &c), -EINVAL);
+    c = ok, c.rebroadcast_ns = INT64_MAX / 16 + 1;
+    assert_int_equal(grantor_init(&g, &c), -EINVAL);
+    c = ok, c.margin_ns = INT64_MAX / 16 + 1;
     assert_int_equal(grantor_init(&g, &c), -EINVAL);
     c = ok, c.rho_ppm = 1000000;
     assert_int_equal(grantor_init(&g, &c), -EINVAL);
@@ -532,6 +541,77 @@ static void lease_grantor__next_offer__pulls_broadcasts_heartbeats(void **state)
     grantor_deinit(&g);
 }
 
+static void lease_grantor__next_time__the_earliest_of_those_who_are_told(void **state)
+{
+    (void)state;
+    struct grantor g;
+    struct lease_offer o;
+    int64_t t = 1000 * SECOND;
+    struct grantor_config c;
+    grantor_config_init(&c);
+    c.single = true;
+    c.heartbeat_ns = 3 * SECOND; /* rarer than a version that lags is told again */
+    assert_int_equal(grantor_init(&g, &c), 0);
+    struct grantor_store s = store_at(10);
+    assert_int_equal(grantor_lead(&g, 1, &s, t), 0);
+    add(&g, 1, 1);
+    add(&g, 2, 2);
+    while (grantor_next_offer(&g, t, &o))
+        ;
+    assert_int_equal(grantor_next_ns(&g), t + 3 * SECOND);
+    assert_int_equal(grantor_change_begin(&g, 11), 0);
+    assert_true(grantor_next_ns(&g) <= t); /* nobody has been told of it */
+    while (grantor_next_offer(&g, t, &o))
+        ;
+    assert_int_equal(grantor_next_ns(&g), t + SECOND);
+    assert_int_equal(tell(&g, 1, 5, 11, t), 0);
+    assert_int_equal(grantor_next_ns(&g), t + SECOND); /* boot 2 lags yet */
+    grantor_remove_node(&g, 2);
+    assert_int_equal(grantor_next_ns(&g), t + 3 * SECOND); /* it is told nothing any more */
+    grantor_deinit(&g);
+}
+
+static void lease_grantor__confirmed_for_another_term__is_of_no_use(void **state)
+{
+    (void)state;
+    struct grantor g;
+    struct grantor_config c;
+    uint64_t boot;
+    grantor_config_init(&c);
+    assert_int_equal(grantor_init(&g, &c), 0);
+    struct grantor_store s = store_at(10);
+    assert_int_equal(grantor_lead(&g, 3, &s, 1000 * SECOND), 0);
+    grantor_confirm(&g, 2, 1000 * SECOND);
+    assert_false(grantor_may_grant(&g, 1000 * SECOND));
+    grantor_confirm(&g, 3, 1000 * SECOND);
+    assert_true(grantor_may_grant(&g, 1000 * SECOND));
+    grantor_resign(&g);
+    grantor_confirm(&g, 3, 1001 * SECOND); /* late: it leads no more */
+    assert_int_equal(g.confirmed_ns, 1000 * SECOND);
+    assert_false(grantor_forget(&g, 2000 * SECOND, &boot));
+    grantor_deinit(&g);
+}
+
+/* More boots and changes than there was room for at first. */
+static void lease_grantor__many_boots__each_is_kept(void **state)
+{
+    (void)state;
+    struct grantor g;
+    begin(&g);
+    for (uint64_t b = 1; b <= 20; b++)
+        add(&g, b, b);
+    for (uint64_t v = 11; v <= 30; v++)
+        assert_int_equal(grantor_change_begin(&g, v), 0);
+    for (uint64_t b = 1; b <= 20; b++) {
+        assert_int_equal(grantor_find(&g, b)->registered.node, b);
+        assert_int_equal(tell(&g, b, 5, 10, 1000 * SECOND), 0);
+    }
+    assert_int_equal(g.change_count, 20);
+    assert_int_equal(grantor_complete(&g, 30, 1000 * SECOND), 0); /* nobody was granted anything */
+    assert_int_equal(g.change_count, 0);
+    grantor_deinit(&g);
+}
+
 /* ---- memory ---- */
 
 static void lease_grantor__no_memory__says_so_and_can_be_repeated(void **state)
@@ -604,6 +684,9 @@ int main(void)
         cmocka_unit_test(lease_grantor__status__refusals),
         cmocka_unit_test(lease_grantor__longer_T__stored_before_it_is_used),
         cmocka_unit_test(lease_grantor__next_offer__pulls_broadcasts_heartbeats),
+        cmocka_unit_test(lease_grantor__next_time__the_earliest_of_those_who_are_told),
+        cmocka_unit_test(lease_grantor__confirmed_for_another_term__is_of_no_use),
+        cmocka_unit_test(lease_grantor__many_boots__each_is_kept),
         cmocka_unit_test(lease_grantor__no_memory__says_so_and_can_be_repeated),
         cmocka_unit_test(lease_grantor__deinit__takes_a_zeroed_one),
     };

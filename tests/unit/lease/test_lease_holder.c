@@ -610,6 +610,92 @@ static void lease_holder__registered_twice__same_number_is_nothing(void **state)
     assert_memory_equal(&before, &r.h, sizeof(before));
 }
 
+/* ---- what comes while content is on its way ---- */
+
+static void lease_holder__offers_while_applying__one_content_at_a_time(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_normal(&r, 10 * SECOND, 3);
+    r.applies = false;
+    size_t asked = r.applies_asked, statuses = r.statuses;
+    struct lease_offer o = rig_delta(10 * SECOND, 3, 4);
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.applies_asked, asked + 1);
+    assert_int_equal(r.statuses, statuses); /* the one that counts comes after the promise */
+    o = rig_delta(10 * SECOND, 3, 5);
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.applies_asked, asked + 1);
+    o = rig_heartbeat(10 * SECOND, 5); /* a heartbeat is answered whatever goes on */
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.statuses, statuses + 1);
+    rig_applied(&r, true);
+    assert_int_equal(rig_view(&r), view_make(1, 4));
+}
+
+static void lease_holder__offers_while_pulling__kept_and_answered_by_kind(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r, 10 * SECOND);
+    r.applies = false;
+    rig_register(&r, 1, 0);
+    struct lease_offer o = rig_snapshot(10 * SECOND, 3);
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.h.state, HOLDER_PULLING);
+    size_t statuses = r.statuses;
+    rig_time(&r, 15 * SECOND);
+    o = rig_snapshot(14 * SECOND, 3); /* content again: not answered */
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.statuses, statuses);
+    o = rig_heartbeat(15 * SECOND, 3);
+    o.ttl_ns = 0; /* no lease in it */
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.statuses, statuses + 1);
+    rig_applied(&r, true);
+    assert_int_equal(rig_deadline(&r), 34 * SECOND); /* of the later offer */
+}
+
+static void lease_holder__snapshot_without_a_lease__does_not_end_the_fence(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r, 50 * SECOND);
+    rig_register(&r, 1, 0);
+    struct lease_offer o = rig_snapshot(50 * SECOND, 3);
+    o.ttl_ns = 0;
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.h.state, HOLDER_FENCED);
+    o = rig_snapshot(30 * SECOND, 3); /* over at this very moment */
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.h.state, HOLDER_FENCED);
+    o = rig_snapshot(30 * SECOND + 1, 3);
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.h.state, HOLDER_NORMAL);
+}
+
+static void lease_holder__answers_that_are_not_awaited__change_nothing(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_normal(&r, 10 * SECOND, 3);
+    struct holder before = r.h;
+    rig_applied(&r, true); /* a second time */
+    assert_memory_equal(&before, &r.h, sizeof before);
+    r.applies = false;
+    struct lease_offer o = rig_delta(10 * SECOND, 3, 4);
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    before = r.h;
+    r.ticket--; /* of another content */
+    rig_applied(&r, true);
+    assert_memory_equal(&before, &r.h, sizeof before);
+    r.ticket++;
+    rig_applied(&r, true);
+    size_t statuses = r.statuses;
+    rig_closed(&r); /* what is closed and promised already sends nothing */
+    assert_int_equal(r.statuses, statuses);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -643,6 +729,10 @@ int main(void)
         cmocka_unit_test(lease_holder__epochs_used_up__fenced_for_good),
         cmocka_unit_test(lease_holder__ticks__a_status_a_heartbeat),
         cmocka_unit_test(lease_holder__registered_twice__same_number_is_nothing),
+        cmocka_unit_test(lease_holder__offers_while_applying__one_content_at_a_time),
+        cmocka_unit_test(lease_holder__offers_while_pulling__kept_and_answered_by_kind),
+        cmocka_unit_test(lease_holder__snapshot_without_a_lease__does_not_end_the_fence),
+        cmocka_unit_test(lease_holder__answers_that_are_not_awaited__change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
