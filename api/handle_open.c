@@ -141,7 +141,7 @@ static int open_plane(struct rf_engine *h, const struct wal_manifest *m, const c
     bool read_only = (h->options.flags & RF_READ_ONLY) != 0;
     struct plane_options o = {
         .catalog_path = path,
-        .vfs = handle_seams.vfs,
+        .vfs = read_only ? NULL : handle_seams.vfs, /* a copy lies on the real disk */
         .create = create,
         .read_only = read_only,
         .generation = m->catalog_generation,

@@ -1,5 +1,6 @@
 /* Runs a fuzz target over its corpus without libFuzzer, so that every build's ctest does: each file
- * whole, cut at every byte, and with every bit flipped, up to a limit of runs for each file. */
+ * whole, cut at every byte, and with every bit flipped, up to a limit of runs for each file. A target
+ * whose runs take long sets a lower one. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { RUNS_A_FILE_MAX = 20000, FILE_BYTES_MAX = 16 << 20 };
+enum { FILE_BYTES_MAX = 16 << 20 };
+extern const unsigned fuzz_runs_a_file;
+__attribute__((weak)) const unsigned fuzz_runs_a_file = 20000;
 static uint64_t runs;
 
 /* In memory of its exact size, so that a sanitizer sees a read past its end. */
@@ -28,7 +31,7 @@ static void run(const uint8_t *data, size_t bytes)
 /* Every cut and flip where they are few enough; else evenly spread ones. */
 static void run_variants(uint8_t *data, size_t bytes)
 {
-    size_t step = 1 + bytes * 9 / RUNS_A_FILE_MAX;
+    size_t step = 1 + bytes * 9 / fuzz_runs_a_file;
     run(data, bytes);
     for (size_t cut = 0; cut < bytes; cut += step)
         run(data, cut);
