@@ -7,7 +7,8 @@
  * whole or absent; after rf_resume the engine takes writes again, or opens again; no memory is left
  * over; and a power failure after all of it takes nothing acknowledged back.
  *
- * RF_FAULT_ALL=1  each k with each errno (default: the errnos in turn) */
+ * RF_FAULT_ALL=1  each k with each errno (default: the errnos in turn)
+ * RF_SEED         which errno and which size is the first one's (default 0) */
 #include "base/alloc.h"
 #include "tests/lib/engine_rig.h"
 
@@ -260,19 +261,30 @@ static bool operation_fails(uint32_t phase, const struct fault_rule *fault, uint
     return hit;
 }
 
+/* Which errno or size the k-th one gets: each seed turns the wheel by one, so that as many rounds as
+ * it has places see them all. */
+static uint64_t turned(void)
+{
+    const char *text = getenv("RF_SEED");
+    uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : 0;
+    printf("RF_SEED=%" PRIu64 "\n", seed);
+    return seed;
+}
+
 static void crash_fault__kth_operation_fails__clean_error_nothing_lost(void **state)
 {
     (void)state;
-    static const int errors[] = {EIO, ENOSPC, EDQUOT, EFBIG, EINTR, EAGAIN, EINVAL, EROFS, ENOMEM};
+    static const int errors[] = {EIO,    ENOSPC, EDQUOT, EFBIG, EINTR,    EAGAIN,
+                                 EINVAL, EROFS,  ENOMEM, EBUSY, ECANCELED};
     uint32_t n = sizeof errors / sizeof errors[0];
     bool all = getenv("RF_FAULT_ALL") != NULL;
-    uint64_t cases = 0, failed = 0;
+    uint64_t cases = 0, failed = 0, seed = turned();
     for (uint32_t phase = 0; phase < PHASES; phase++) {
         bool hit = true;
         uint64_t k = 0;
         for (; hit && k < 400; k++) {
             for (uint32_t i = 0; i < (all ? 2 * n : 1) && hit; i++, cases++) {
-                uint32_t turn = all ? i : (uint32_t)k;
+                uint32_t turn = all ? i : (uint32_t)((k + seed) % (2 * n));
                 struct fault_rule rule = {.kind = FAULT_ERROR,
                                           .targets = FAULT_ON_ANY,
                                           .skip = k,
@@ -301,15 +313,15 @@ static void crash_fault__kth_transfer_comes_back_short__clean_error_nothing_lost
     static const uint32_t sizes[] = {0, 1, 511, 512, 4096, 4097, 12288, 65536};
     uint32_t n = sizeof sizes / sizeof sizes[0], kinds = sizeof shorts / sizeof shorts[0];
     bool all = getenv("RF_FAULT_ALL") != NULL;
-    uint64_t cases = 0, failed = 0;
+    uint64_t cases = 0, failed = 0, seed = turned();
     for (uint32_t at = 0; at < PHASES * kinds; at++) {
         bool hit = true;
         for (uint64_t k = 0; hit && k < 400; k++)
             for (uint32_t i = 0; i < (all ? n : 1) && hit; i++, cases++) {
                 struct fault_rule rule = shorts[at % kinds];
                 rule.skip = k;
-                rule.times = k % 3 == 2 ? 30 : 1;
-                rule.short_bytes = sizes[all ? i : (k + at) % n];
+                rule.times = (k + seed) % 3 == 2 ? 30 : 1;
+                rule.short_bytes = sizes[all ? i : (k + at + seed) % n];
                 hit = operation_fails(at / kinds, &rule, &failed);
             }
     }
