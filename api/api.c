@@ -1,5 +1,6 @@
 /* The public calls: each checks its handle and hands on to engine or plane. */
 #include "api/handle.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <string.h>
@@ -44,12 +45,14 @@ int rf_open(const char *dir, const struct rf_options *options, struct rf_engine 
             struct rf_error *error_out)
 {
     struct err_msg msg = {.code = 0};
+    THREAD_NOT_CANCELLED();
     int rc = handle_open(dir, options, engine_out, &msg);
     return rc == 0 ? 0 : handle_error(error_out, rc, &msg);
 }
 
 int rf_close(struct rf_engine *engine)
 {
+    THREAD_NOT_CANCELLED();
     return engine == NULL ? 0 : handle_close(engine);
 }
 
@@ -193,6 +196,7 @@ int rf_count(struct rf_engine *h, const struct rf_scan_options *options, uint64_
 
 int rf_flush(struct rf_engine *h)
 {
+    THREAD_NOT_CANCELLED();
     int rc = handle_check(h);
     return rc != 0 ? rc : engine_flush(h->engine);
 }
@@ -201,6 +205,7 @@ int rf_resume(struct rf_engine *h, struct rf_error *error_out)
 {
     if (handle_check(h) != 0) return forked(error_out);
     struct err_msg msg = {.code = 0};
+    THREAD_NOT_CANCELLED();
     int rc = engine_resume(h->engine, &msg);
     return rc == 0 ? 0 : handle_error(error_out, rc, &msg);
 }
@@ -215,6 +220,7 @@ int rf_trim(struct rf_engine *h, const struct rf_trim_options *options, uint64_t
     int rc = handle_check(h);
     if (rc != 0) return rc;
     if (options == NULL || options->size < sizeof *options) return -EINVAL;
+    THREAD_NOT_CANCELLED();
     return engine_trim(h->engine, options, position_out);
 }
 

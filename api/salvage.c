@@ -2,6 +2,7 @@
 #include "api/salvage.h"
 
 #include "api/handle.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -154,6 +155,7 @@ int rf_salvage(const char *from, const char *to, void (*lost)(void *ctx, const c
 {
     struct rf_error error = {.code = 0};
     struct err_msg msg = {.code = 0};
+    THREAD_NOT_CANCELLED();
     struct salvaging s = {.lost = lost, .ctx = ctx, .error = &error};
     int rc = inspect_init(&s.in, from, -1, &msg);
     if (rc == 0) rc = salvage(&s, to, &msg);

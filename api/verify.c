@@ -1,6 +1,7 @@
 /* rf_verify: everything is read and judged, nothing is written. */
 #include "api/handle.h"
 #include "api/inspect.h"
+#include "base/thread.h"
 #include "memtable/batch.h"
 
 #include <errno.h>
@@ -109,6 +110,7 @@ static int verify(struct verifying *v, struct err_msg *msg)
 int rf_verify(const char *dir, int64_t lock_wait_ms, void (*fault)(void *ctx, const char *text),
               void *ctx, enum rf_verdict *verdict_out, struct rf_error *error_out)
 {
+    THREAD_NOT_CANCELLED();
     struct verifying v = {.fault = fault, .ctx = ctx, .verdict = RF_VERDICT_CLEAN};
     struct err_msg msg = {.code = 0};
     int rc = inspect_init(&v.in, dir, lock_wait_ms, &msg);

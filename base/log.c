@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/thread.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +46,7 @@ static void to_stderr(enum log_level level, const char *event, const char *field
 void log_event(const struct log *l, enum log_level level, const char *event, const char *fmt, ...)
 {
     if (l == NULL || level < l->level) return;
+    THREAD_NOT_CANCELLED(); /* who logs may hold something; the host's callback may write */
     char fields[FIELDS_BYTES];
     va_list args;
     va_start(args, fmt);

@@ -14,6 +14,24 @@ RF_NODISCARD int thread_start(pthread_t *thread_out, const char *name, void *(*r
                               void *arg);
 void thread_join(pthread_t thread);
 
+/* From here to the end of the block pthread_cancel() waits. A host may cancel its threads; one that
+ * ended inside a call of ours would take along locks, a decider's slot or a reservation for which
+ * others wait. So this stands around each call of libc that is a cancellation point and that a host's
+ * thread can reach. (futex_wait, mutexes and memory are none.) */
+#define THREAD_NOT_CANCELLED() \
+    __attribute__((cleanup(thread_allow_cancel))) int cancel_state_before = thread_refuse_cancel()
+static inline int thread_refuse_cancel(void)
+{
+    int before;
+    CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before) == 0);
+    return before;
+}
+static inline void thread_allow_cancel(const int *before)
+{
+    int ignored;
+    CHECK(pthread_setcancelstate(*before, &ignored) == 0);
+}
+
 /* Sleeps while *word == expected, at most timeout_ns (negative: without limit). Returns 0 when
  * woken or when the word differed, -ETIMEDOUT. Spurious returns of 0 happen: look again. */
 int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);

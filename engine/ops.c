@@ -180,12 +180,14 @@ static void raise_locked(struct engine_queue *q)
 {
     uint64_t one = 1;
     if (q->head == NULL || q->raised || !q->watched) return;
+    THREAD_NOT_CANCELLED(); /* a writer that decides has the lane's slot here */
     q->raised = write(q->eventfd, &one, sizeof one) == (ssize_t)sizeof one;
 }
 static void lower_locked(struct engine_queue *q)
 {
     uint64_t value;
     if (q->head != NULL || !q->raised) return;
+    THREAD_NOT_CANCELLED();
     ssize_t n = read(q->eventfd, &value, sizeof value);
     (void)n; /* nothing to read means lowered already */
     q->raised = false;
@@ -193,6 +195,7 @@ static void lower_locked(struct engine_queue *q)
 
 static void queue_free(struct engine_queue *q)
 {
+    THREAD_NOT_CANCELLED();
     (void)close(q->eventfd);
     mem_free(q);
 }

@@ -13,6 +13,7 @@ bool engine_nap(int64_t *nap_ns, int64_t deadline)
     if (left <= 0) return false;
     *nap_ns = *nap_ns == 0 ? 200000 : *nap_ns < 5000000 ? *nap_ns * 2 : *nap_ns;
     struct timespec t = {.tv_nsec = left < *nap_ns ? left : *nap_ns};
+    THREAD_NOT_CANCELLED();
     nanosleep(&t, NULL);
     return true;
 }

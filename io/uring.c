@@ -376,6 +376,7 @@ static void uring_wake(struct io_queue *base)
      * the wait for us too, since the owner takes it back before it looks. */
     if (atomic_exchange_explicit(&queue->wake_sent, true, memory_order_acq_rel)) return;
     const uint64_t one = 1;
+    THREAD_NOT_CANCELLED(); /* a writer wakes the lane between reserving and publishing */
     /* Cannot fail: the counter is far from its end and the descriptor is ours. */
     CHECK(write(queue->wake_fd.fd, &one, sizeof one) == (ssize_t)sizeof one);
 }

@@ -20,6 +20,7 @@
  *           struct rf_cursor and one struct rf_queue belong to one thread at a time, and nothing
  *           may run beside rf_close(). Our own threads block all signals. After fork() the child
  *           gets -RF_CODE_FORKED from every call but rf_close(), which frees memory only.
+ *           pthread_cancel() of a host's thread takes effect between our calls.
  * Ownership what goes in is borrowed for the call alone; what comes out says how long it lasts.
  * Sizes     structs that begin with `size` are filled by their _init call; fields are only ever
  *           added at the end, so an old program runs with a new library.

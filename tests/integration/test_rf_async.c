@@ -421,6 +421,74 @@ static void rf_write_async__many_queues_in_many_threads__all_there(void **state)
     many_queues(RF_SYNC_OFF, 1);
 }
 
+/* ---- threads that end, and that are ended ---- */
+
+static _Atomic uint64_t rows_written;
+
+static void close_queue(void *ctx)
+{
+    rf_queue_close(ctx);
+}
+
+/* Writes in both ways, with an eventfd that is raised and lowered. */
+static void write_on(struct rf_queue *q, int64_t time)
+{
+    struct rf_completion c[8];
+    (void)rf_queue_eventfd(q);
+    for (int i = 0; i < 20; i++, time += 2) { /* no more: the log is small */
+        int rc = rf_write_async(q, kit_row("t", "x", time, 1), 1, 1000, NULL, NULL, NULL);
+        if (rc == 0) rc = rf_write(e, kit_row("t", "x", time + 1, 1), NULL);
+        if (rc == 0) atomic_fetch_add(&rows_written, 1);
+        if (rf_completions(q, c, 8, rf_queue_in_flight(q) > 4 ? 1000 : 0) < 0) break;
+        pthread_testcancel();
+    }
+    for (;;)
+        pause();
+}
+
+static void *write_until_cancelled(void *arg)
+{
+    struct rf_queue *q;
+    if (rf_queue_open(e, &q) != 0) return NULL;
+    pthread_cleanup_push(close_queue, q);
+    write_on(q, (int64_t)(intptr_t)arg * 1000000);
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+/* pthread_cancel ends a thread between calls: never one that holds what others wait for. */
+static void threads_are_cancelled(enum rf_sync sync)
+{
+    enum { COMERS = 200, AT_ONCE = 2 };
+    assert_int_equal(rf_close(e), 0);
+    open_with(sync, 64 << 20, 1);
+    atomic_store(&rows_written, 0);
+    for (intptr_t i = 0; i < COMERS; i += AT_ONCE) {
+        pthread_t threads[AT_ONCE];
+        for (int k = 0; k < AT_ONCE; k++)
+            assert_int_equal(
+                pthread_create(&threads[k], NULL, write_until_cancelled, (void *)(i + k + 1)), 0);
+        usleep((useconds_t)(i % 37) * 20);
+        for (int k = 0; k < AT_ONCE; k++)
+            assert_int_equal(pthread_cancel(threads[k]), 0);
+        for (int k = 0; k < AT_ONCE; k++)
+            assert_int_equal(pthread_join(threads[k], NULL), 0);
+    }
+    kit_write(e, "t", "x", 0, 0);
+    assert_int_equal(rf_flush(e), 0);
+    assert_true(kit_count(e, "t") > atomic_load(&rows_written));
+    print_message("sync %d: %d threads cancelled, %llu rows of theirs acknowledged\n", (int)sync,
+                  COMERS, (unsigned long long)atomic_load(&rows_written));
+    assert_true(atomic_load(&rows_written) > 0);
+}
+
+static void rf_calls__threads_cancelled__others_go_on(void **state)
+{
+    (void)state;
+    threads_are_cancelled(RF_SYNC_ASYNC);
+    threads_are_cancelled(RF_SYNC_ALWAYS);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -435,6 +503,7 @@ int main(void)
         CASE(rf_write_async__full_and_no_wait__rejected_at_once),
         CASE(rf_queue_close__in_flight__waits_and_drops),
         CASE(rf_write_async__many_queues_in_many_threads__all_there),
+        CASE(rf_calls__threads_cancelled__others_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
