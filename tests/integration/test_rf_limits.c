@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -360,6 +361,32 @@ static void rf_write__32_writers_add_a_column_each__four_commits(void **state)
     assert_int_equal(rf_close(e), 0);
 }
 
+/* ---- an engine that has nothing to do ---- */
+
+static double cpu_ms(void)
+{
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void rf_limits__idle__half_a_percent_of_a_core(void **state)
+{
+    (void)state;
+    struct rf_options o;
+    const struct timespec idle = {.tv_sec = 4};
+    rf_options_init(&o); /* as a user has them: a lease that is renewed each second */
+    o.wait_prepared = true;
+    struct rf_engine *e = kit_open(dir, &o);
+    kit_write(e, "t", "h", 1, 1);
+    assert_int_equal(rf_flush(e), 0);
+    double before = cpu_ms();
+    int64_t began = kit_now_ns();
+    nanosleep(&idle, NULL);
+    judge_ms("4 s of nothing to do, of one core", cpu_ms() - before, ms_since(began) / 200);
+    assert_int_equal(rf_close(e), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -370,6 +397,7 @@ int main(void)
         CASE(rf_open__empty_directory__150_ms_beyond_the_device),
         CASE(rf_write__10000_new_columns__one_commit_and_100_ms),
         CASE(rf_write__32_writers_add_a_column_each__four_commits),
+        CASE(rf_limits__idle__half_a_percent_of_a_core),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
