@@ -3,7 +3,8 @@
  * Every file and directory has two images. The volatile one is what calls read back; the durable
  * one is what a power failure leaves for certain. A write enters the volatile image when it
  * completes and the durable one at the same moment with IO_DSYNC, else at the end of a sync that
- * was submitted after it completed. A size is as a write. A name enters the durable directory by
+ * was submitted after it completed. A durable write that comes back short is as an ordinary one: what
+ * it did waits for a sync. A size is as a write. A name enters the durable directory by
  * io_sync_dir (a rename across directories by both). A sync that fails makes nothing durable, and
  * no later sync makes up for it. Everything is recorded in a trace, in order of submission and of
  * completion.

@@ -287,6 +287,7 @@ static void write_completed(struct disk *disk, const struct event *e)
         change.data = shared_ref(e->data);
         change.end = change.start + e->data->bytes;
         change.file_end = e->offset + (uint64_t)e->result;
+        change.dsync = false;
     }
     change.state = change.dsync ? CHANGE_DURABLE : CHANGE_DONE;
     change.done_order = disk->done_order++;

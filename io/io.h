@@ -14,7 +14,8 @@
  * Fork     the child keeps none of our descriptors (it would hold the locks on): files and queues
  *          of the parent answer -RFE_FORKED there, and may be closed, which frees memory only.
  * Durable  a write is durable after a successful io_sync submitted after it completed, or when it
- *          carried IO_DSYNC; a name after io_sync_dir of its directory. */
+ *          carried IO_DSYNC and did not come back short from a queue; a name after io_sync_dir of its
+ *          directory. */
 #ifndef RF_IO_IO_H
 #define RF_IO_IO_H
 

@@ -212,6 +212,21 @@ static void io_pwrite__read_only_file__fails_with_nothing_done(void **state)
     io_close(file);
 }
 
+/* ---- syncs ---- */
+
+/* A device without storage and a file system without a disk refuse: so it is the kernel that was
+ * asked. */
+static void io_sync__kernel_refuses__is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    struct io_file *file = open_file(f->env, "/dev/null", IO_WRITE);
+    assert_int_equal(io_sync(file), -EINVAL);
+    io_close(file);
+    assert_int_equal(io_sync_dir(f->env, "/proc"), -EINVAL);
+    assert_int_equal(io_sync_dir(f->env, "not-there"), -ENOENT);
+    assert_int_equal(io_sync_dir(f->env, "."), 0);
+}
+
 /* ---- locks ---- */
 
 struct contest {
@@ -487,6 +502,7 @@ int main(void)
         CASE(io_lock__held_by_one_process__another_gets_eagain),
         CASE(io_lock_dir__held_by_one_process__another_gets_eagain),
         CASE(io_lock__forked_child_lives_on__does_not_keep_the_lock),
+        CASE(io_sync__kernel_refuses__is_an_error),
         CASE(io_geometry__here__is_a_usable_block),
         CASE(io_open__direct_refused_at_open__goes_on_without_and_says_so),
         CASE(real_direct_refused__aligned_transfer__turns_direct_off),
