@@ -42,8 +42,11 @@ static bool look(void *ctx, uint64_t *view_out)
 static bool fits(void *ctx, const struct wal_image *image, const uint8_t *payload,
                  uint32_t payload_bytes, uint8_t type, uint64_t then, uint64_t now)
 {
-    (void)image, (void)payload_bytes, (void)type, (void)now;
+    (void)payload_bytes, (void)type, (void)now;
     struct rig *rig = ctx;
+    uint64_t offset = (uint64_t)(payload - image->base) - WAL_RECORD_HEAD_BYTES;
+    /* Whoever asks has not let anybody see it. */
+    CHECK(image->number * rig->o.segment_bytes + offset >= wal_visible(rig->lane));
     if (load_u32(payload) >= atomic_load(&rig->fits_always_from)) return true;
     return then >= atomic_load(&rig->fits_from);
 }
@@ -52,6 +55,8 @@ static void void_batch(void *ctx, struct wal_image *image, uint32_t arena_at)
 {
     struct rig *rig = ctx;
     atomic_fetch_add(&rig->void_calls, 1);
+    uint32_t id = load_u32(image->arena + arena_at);
+    CHECK(rig->batch[id].r.lsn >= wal_visible(rig->lane)); /* void before V passes it */
     image->arena[arena_at + 4] = 1;
 }
 

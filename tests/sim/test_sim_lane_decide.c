@@ -43,7 +43,9 @@ enum act {
     READER_CHECK,
     ACTS,
 };
-enum { AT_NONE, AT_DEADLINE, AT_VIEW, AT_PLACES };
+/* AT_VIEW_TWICE: and what the plane does next at once, a promise behind a change, NORMAL behind a
+ * fence. */
+enum { AT_NONE, AT_DEADLINE, AT_VIEW, AT_VIEW_TWICE, AT_PLACES };
 
 /* An act, and for DECIDE one that happens inside the section. */
 struct step {
@@ -64,6 +66,8 @@ struct world {
     uint64_t reader_view;
     bool reader_late;      /* took V when the change was promised, with an older view */
     uint64_t decided_view; /* that the decider saw last */
+    bool decided_live;     /* some look of this step's deciders found the lease live */
+    bool closed_inside; /* of this step: a promise or NORMAL came between a look and its decision */
     const struct step *inside;
     const char *wrong;
 };
@@ -125,8 +129,9 @@ static bool may(const struct world *w, uint8_t act)
     }
 }
 
-static bool may_inside(uint8_t act)
+static bool may_inside(uint8_t act, uint8_t place)
 {
+    if (place == AT_VIEW_TWICE) return act == CHANGE || act == FENCE;
     return act >= LAPSE || (act >= PUBLISH && act < DURABLE) ||
            (act >= RESERVE && act < CHECK_LEASE);
 }
@@ -152,10 +157,17 @@ static void inside(struct rig *rig, const char *hook)
     struct world *w = rig->inside_ctx;
     bool at_view = strcmp(hook, "view") == 0;
     if (at_view) w->decided_view = view_now(w);
+    if (!at_view) w->decided_live |= is_live(w); /* it has just looked, nothing has come between */
     const struct step *s = w->inside;
-    if (s == NULL || s->place != (at_view ? AT_VIEW : AT_DEADLINE)) return;
+    if (s == NULL || at_view != (s->place >= AT_VIEW)) return;
     w->inside = NULL; /* once */
-    if (may(w, s->inner)) apply(w, s->inner);
+    if (!may(w, s->inner)) return;
+    apply(w, s->inner);
+    if (s->place != AT_VIEW_TWICE) return;
+    bool promised = w->promised, normal = w->normal;
+    uint8_t next = s->inner == CHANGE ? PROMISE : NORMAL;
+    if (may(w, next)) apply(w, next);
+    w->closed_inside = w->promised != promised || w->normal != normal;
 }
 
 static void reader_step(struct world *w, uint8_t act)
@@ -288,9 +300,11 @@ static void check_new_answers(struct world *w, const bool *was, bool was_promise
         if (was[b] || w->rig->batch[w->id[b]].code != 0) continue;
         if (epoch(w->token[b]) != epoch(w->decided_view))
             w->wrong = "acknowledged under another epoch";
+        if (!w->decided_live) w->wrong = "acknowledged when the lease was over";
         bool unfit = b == 0 && w->changed && (w->token[b] & 1) == 0;
-        if (unfit && was_promised) w->wrong = "decided in an older view after the promise";
-        if (was_normal && epoch(w->token[b]) != epoch(view_now(w)))
+        if (unfit && (was_promised || w->closed_inside))
+            w->wrong = "decided in an older view after the promise";
+        if ((was_normal || w->closed_inside) && epoch(w->token[b]) != epoch(view_now(w)))
             w->wrong = "old view visible after NORMAL";
     }
     for (uint32_t b = 0; b < BATCHES; b++)
@@ -312,6 +326,7 @@ static void do_step(struct world *w, const struct step *s)
         was[b] = w->pc[b] == ENDED && rig_answered(w->rig, w->id[b]);
     bool promised = w->promised, normal = w->normal;
     w->inside = s->place == AT_NONE ? NULL : s;
+    w->decided_live = w->closed_inside = false;
     apply(w, s->act);
     w->inside = NULL;
     check_new_answers(w, was, promised, normal);
@@ -449,11 +464,12 @@ static void tell_path(const struct world *w, const struct step *path, uint32_t n
         "fence",     "normal",  "reader view", "reader V",  "reader check"};
     printf("%s:\n", w->wrong);
     for (uint32_t i = 0; i < n; i++)
-        printf("  %s%s%s\n", names[path[i].act],
+        printf("  %s%s%s%s\n", names[path[i].act],
                path[i].place == AT_NONE       ? ""
                : path[i].place == AT_DEADLINE ? ", behind its look at the deadline: "
                                               : ", behind its look at the view: ",
-               path[i].place == AT_NONE ? "" : names[path[i].inner]);
+               path[i].place == AT_NONE ? "" : names[path[i].inner],
+               path[i].place == AT_VIEW_TWICE ? " and what follows" : "");
 }
 
 static uint32_t all_that_may(const struct world *w)
@@ -494,8 +510,9 @@ static void go_into(struct search *x, uint32_t node)
     for (uint8_t act = 0; act < ACTS; act++) {
         if ((x->nodes[node].may >> act & 1) == 0) continue;
         try_step(x, node, path, n, (struct step){.act = act});
-        for (uint8_t place = AT_DEADLINE; may_inside(act) && place < AT_PLACES; place++)
-            try_step(x, node, path, n, (struct step){DECIDE, act, place});
+        for (uint8_t place = AT_DEADLINE; place < AT_PLACES; place++)
+            if (may_inside(act, place))
+                try_step(x, node, path, n, (struct step){DECIDE, act, place});
     }
 }
 

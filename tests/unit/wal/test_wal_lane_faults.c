@@ -75,9 +75,9 @@ static void add(struct rig *rig, struct fault_rule rule)
     assert_int_equal(fault_add(rig->o.env, &rule), 0);
 }
 
-/* Opens again what is there, or what a power failure at the trace's end leaves of it, and compares
- * with what was answered. */
-static void check_again(struct rig *rig, bool after_failure)
+/* Opens again what is there, or what a power failure at this event of the trace leaves of it, and
+ * compares with what was answered. */
+static void check_as_of(struct rig *rig, bool after_failure, uint64_t at)
 {
     static enum rig_fate fates[RIG_BATCHES_MAX];
     memset(fates, 0, sizeof fates);
@@ -89,9 +89,7 @@ static void check_again(struct rig *rig, bool after_failure)
     }
     struct io_env *left = rig->o.env;
     if (after_failure)
-        assert_int_equal(
-            fault_crash(left, fault_trace_length(left), fault_choice_drop, NULL, NULL, &left, NULL),
-            0);
+        assert_int_equal(fault_crash(left, at, fault_choice_drop, NULL, NULL, &left, NULL), 0);
     struct rig_options o = rig->o;
     o.env = left;
     o.threads = false;
@@ -105,6 +103,11 @@ static void check_again(struct rig *rig, bool after_failure)
     assert_int_equal(rig_close(again), 0);
     if (after_failure) io_env_close(left);
     free(again);
+}
+
+static void check_again(struct rig *rig, bool after_failure)
+{
+    check_as_of(rig, after_failure, after_failure ? fault_trace_length(rig->o.env) : 0);
 }
 
 /* ---- closing ---- */
@@ -326,35 +329,44 @@ static void wal_lane_faults__first_write_is_late__later_ones_wait_for_it(void **
 static void wal_lane_faults__resume_while_a_write_is_in_flight__times_out_then_works(void **state)
 {
     (void)state;
-    const struct setting s = {.mode = WAL_SYNC, .depth = 2};
-    struct rig *rig = start(&s);
-    add(rig, (struct fault_rule){
-                 .kind = FAULT_DELAY, .targets = FAULT_ON_WRITE, .path = NUMBERED, .times = 1});
-    add(rig, (struct fault_rule){.kind = FAULT_ERROR,
-                                 .targets = FAULT_ON_WRITE,
-                                 .path = NUMBERED,
-                                 .times = 1,
-                                 .error = EIO});
-    assert_int_equal(rig_write(rig, 1, 150000), 0);
-    rig_run(rig, 10);
-    assert_int_equal(rig_write(rig, 2, 150000), 0);
-    assert_int_equal(rig_reserve(rig, 3, 100), 0);
-    rig_run(rig, 10);
-    assert_int_equal(wal_latched(rig->lane), -EIO);
-    struct err_msg msg = {0};
-    assert_int_equal(wal_lane_resume(rig->lane, in_ms(30), &msg), -ETIMEDOUT);
-    assert_non_null(strstr(msg.text, "in flight"));
-    fault_release(rig->o.env);
-    assert_int_equal(wal_lane_resume(rig->lane, in_ms(30), &msg), -ETIMEDOUT); /* batch 3 */
-    rig_publish(rig, 3);
-    assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), &msg), 0);
-    for (uint32_t id = 1; id <= 3; id++) {
-        assert_true(rig_answered(rig, id));
-        assert_int_equal(rig->batch[id].code, -RFE_WAL_ERROR);
+    for (int slot_first = 0; slot_first <= 1; slot_first++) {
+        const struct setting s = {.mode = WAL_SYNC, .depth = 2};
+        struct rig *rig = start(&s);
+        add(rig, (struct fault_rule){
+                     .kind = FAULT_DELAY, .targets = FAULT_ON_WRITE, .path = NUMBERED, .times = 1});
+        add(rig, (struct fault_rule){.kind = FAULT_ERROR,
+                                     .targets = FAULT_ON_WRITE,
+                                     .path = NUMBERED,
+                                     .times = 1,
+                                     .error = EIO});
+        assert_int_equal(rig_write(rig, 1, 150000), 0);
+        rig_run(rig, 10);
+        assert_int_equal(rig_write(rig, 2, 150000), 0);
+        assert_int_equal(rig_reserve(rig, 3, 100), 0);
+        rig_run(rig, 10);
+        assert_int_equal(wal_latched(rig->lane), -EIO);
+        struct err_msg msg = {0};
+        assert_int_equal(wal_lane_resume(rig->lane, in_ms(30), &msg), -ETIMEDOUT);
+        assert_non_null(strstr(msg.text, "in flight"));
+        /* Either of the two that it waits for is enough. */
+        if (slot_first)
+            rig_publish(rig, 3);
+        else
+            fault_release(rig->o.env);
+        assert_int_equal(wal_lane_resume(rig->lane, in_ms(30), &msg), -ETIMEDOUT);
+        if (slot_first)
+            fault_release(rig->o.env);
+        else
+            rig_publish(rig, 3);
+        assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), &msg), 0);
+        for (uint32_t id = 1; id <= 3; id++) {
+            assert_true(rig_answered(rig, id));
+            assert_int_equal(rig->batch[id].code, -RFE_WAL_ERROR);
+        }
+        assert_int_equal(rig_close(rig), 0);
+        check_again(rig, false);
+        finish(rig);
     }
-    assert_int_equal(rig_close(rig), 0);
-    check_again(rig, false);
-    finish(rig);
 }
 
 /* V stands in one segment, what was reserved behind it reaches into the next, or the one behind. */
@@ -533,6 +545,65 @@ static void wal_lane_faults__slot_never_published__latches_and_answers_those_beh
         check_again(rig, false);
         finish(rig);
     }
+}
+
+/* A slot is handed out again when its batch is decided and its bytes are on their way: until the
+ * lane's thread has passed it, it stands for a part of the log. */
+static void wal_lane_faults__slots_decided_and_not_passed__are_not_handed_out(void **state)
+{
+    (void)state;
+    for (int mode = WAL_ASYNC; mode <= WAL_OFF; mode++) {
+        const struct setting s = {.mode = (enum wal_mode)mode};
+        struct rig *rig = start(&s);
+        uint32_t id = 1;
+        int rc = 0;
+        while (id < RIG_BATCHES_MAX && (rc = rig_reserve(rig, id, 8)) == 0)
+            rig_publish(rig, id++); /* decided at once */
+        assert_int_equal(rc, -EAGAIN);
+        assert_in_range(id, 1000, WAL_LANE_SLOTS);
+        all_are_answered(rig, 1, id, true);
+        rig_run(rig, 1000);
+        assert_int_equal(rig_write(rig, id, 100), 0);
+        assert_int_equal(wal_flush(rig->lane, in_ms(10000)), 0);
+        all_are_answered(rig, id, id + 1, true);
+        finish(rig);
+    }
+}
+
+/* ---- views that are closed ---- */
+
+/* Whoever is told that a view is closed answers for it to others: what was undecided then does not
+ * come up behind a power failure either, so the record that voids it is durable. */
+static void wal_lane_faults__view_is_closed__what_it_fenced_never_comes_up(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .record = true};
+    struct rig *rig = start(&s);
+    assert_int_equal(rig_write(rig, 1, 5000), 0);
+    for (uint32_t turn = 0; turn < 100 && wal_durable(rig->lane) < wal_reserved(rig->lane); turn++)
+        (void)lane_write_step(rig->lane); /* durable, and nobody has decided */
+    assert_int_equal(wal_durable(rig->lane), wal_reserved(rig->lane));
+    assert_false(rig_answered(rig, 1));
+    assert_int_equal(rig_reserve(rig, 2, 100), 0);
+    uint64_t view = atomic_load(&rig->view) + (UINT64_C(1) << RIG_EPOCH_SHIFT);
+    atomic_store(&rig->live, false);
+    atomic_store(&rig->view, view);
+    assert_false(wal_view_is_closed(rig->lane, view));
+    rig_publish(rig, 2);
+    uint32_t turns = 0;
+    for (; !wal_view_is_closed(rig->lane, view); turns++) {
+        assert_true(turns < 1000);
+        (void)lane_step(rig->lane);
+    }
+    uint64_t closed_at = fault_trace_length(rig->o.env);
+    rig_run(rig, 100);
+    for (uint32_t id = 1; id <= 2; id++) {
+        assert_true(rig_answered(rig, id));
+        assert_int_equal(rig->batch[id].code, -RFE_LEASE_FENCED_RETRY);
+    }
+    check_as_of(rig, true, closed_at);
+    atomic_store(&rig->live, true);
+    finish(rig);
 }
 
 /* ---- batches that fit no more ---- */
@@ -764,6 +835,44 @@ static void wal_lane_faults__manifest_is_not_written__nothing_is_freed(void **st
     finish(rig);
 }
 
+/* More than a segment is visible and not durable, then durable and not visible: nothing of it goes. */
+static void wal_lane_faults__trim_above_a_mark__frees_nothing(void **state)
+{
+    (void)state;
+    for (int mode = WAL_SYNC; mode <= WAL_ASYNC; mode++) {
+        const struct setting s = {.mode = (enum wal_mode)mode, .record = true, .segments_max = 8};
+        struct rig *rig = start(&s);
+        for (uint32_t id = 1; id <= 5; id++) {
+            for (bool did = true; did;)
+                assert_int_equal(lane_prep_step(rig->lane, &did), 0);
+            assert_int_equal(rig_reserve(rig, id, 300000), 0);
+            rig_publish(rig, id);
+        }
+        uint64_t oldest = wal_oldest(rig->lane), end = wal_reserved(rig->lane);
+        assert_true(lsn_segment(end, rig->o.segment_bytes) > 1);
+        struct io_event event;
+        for (uint32_t turn = 0; mode == WAL_SYNC && turn < 1000 && wal_durable(rig->lane) < end;
+             turn++) {
+            (void)lane_write_step(rig->lane); /* and nobody decides */
+            if (io_queue_wait(rig->lane->queue, &event, 1, 0) == 1)
+                lane_handle_event(rig->lane, &event);
+        }
+        /* A flush that would come before the trim has no use. */
+        if (mode == WAL_ASYNC) lane_latch(rig->lane, -EIO, "test");
+        assert_int_equal(wal_durable(rig->lane) >= end, mode == WAL_SYNC);
+        assert_int_equal(wal_visible(rig->lane) >= end, mode == WAL_ASYNC);
+        assert_int_equal(wal_trim(rig->lane, UINT64_MAX), 0);
+        assert_int_equal(wal_oldest(rig->lane), oldest);
+        assert_int_equal(wal_lane_resume(rig->lane, in_ms(10000), NULL), 0);
+        rig_run(rig, 100);
+        all_are_answered(rig, 1, 6, true);
+        check_again(rig, true);
+        assert_int_equal(wal_trim(rig->lane, UINT64_MAX), 0);
+        assert_true(wal_oldest(rig->lane) > oldest);
+        finish(rig);
+    }
+}
+
 static void wal_lane_faults__scan_holds_an_image__it_is_not_used_again(void **state)
 {
     (void)state;
@@ -895,8 +1004,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wal_lane_faults__mark_due_while_closing__log_ends_clean),
-        cmocka_unit_test(wal_lane_faults__each_write_and_sync_fails__latches_resumes_goes_on),
-        cmocka_unit_test(wal_lane_faults__short_by_any_size__nothing_is_lost),
         cmocka_unit_test(wal_lane_faults__always_short_of_a_block__latches),
         cmocka_unit_test(wal_lane_faults__completions_in_any_order__mark_passes_no_hole),
         cmocka_unit_test(wal_lane_faults__first_write_is_late__later_ones_wait_for_it),
@@ -908,6 +1015,8 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__no_successor_yet__segment_takes_no_record),
         cmocka_unit_test(wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_them),
         cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
+        cmocka_unit_test(wal_lane_faults__slots_decided_and_not_passed__are_not_handed_out),
+        cmocka_unit_test(wal_lane_faults__view_is_closed__what_it_fenced_never_comes_up),
         cmocka_unit_test(wal_lane_faults__many_unfit_batches__all_are_named),
         cmocka_unit_test(wal_lane_faults__unfit_while_an_abort_record_is_on_its_way__named_too),
         cmocka_unit_test(wal_lane_faults__disk_full__waits_time_out_and_go_on_with_space),
@@ -915,11 +1024,14 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__fua__both_ways_are_tried_and_each_is_durable),
         cmocka_unit_test(wal_lane_faults__log_is_full__fence_and_abort_records_find_room),
         cmocka_unit_test(wal_lane_faults__manifest_is_not_written__nothing_is_freed),
+        cmocka_unit_test(wal_lane_faults__trim_above_a_mark__frees_nothing),
         cmocka_unit_test(wal_lane_faults__scan_holds_an_image__it_is_not_used_again),
         cmocka_unit_test(wal_lane_faults__device_never_answers__close_leaks_and_says_so),
         cmocka_unit_test(wal_lane_faults__closed_and_forked__no_writes_from_the_child),
         cmocka_unit_test(wal_lane_faults__off__writes_at_flush_trim_and_close_only),
         cmocka_unit_test(wal_lane_faults__idle__nobody_wakes_up),
+        cmocka_unit_test(wal_lane_faults__short_by_any_size__nothing_is_lost),
+        cmocka_unit_test(wal_lane_faults__each_write_and_sync_fails__latches_resumes_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,17 +257,19 @@ static void wal_lane_threads__all_at_once_on_files__log_says_what_was_told(void 
 
 struct queued {
     struct rig *rig;
-    uint32_t id;
+    uint32_t id, bytes;
     int rc;
+    _Atomic bool served;
 };
 
 static void *queued_run(void *arg)
 {
     struct queued *q = arg;
     struct rig_batch *b = &q->rig->batch[q->id];
-    q->rc = wal_reserve_wait(q->rig->lane, 100000, 64, atomic_load(&q->rig->view), &b->ticket,
+    q->rc = wal_reserve_wait(q->rig->lane, q->bytes, 64, atomic_load(&q->rig->view), &b->ticket,
                              clock_read_ns(CLOCK_MONOTONIC) + LAST_WAIT, NULL, NULL, &b->r);
     if (q->rc == 0) rig_give_up(q->rig, q->id);
+    atomic_store(&q->served, true);
     return NULL;
 }
 
@@ -299,14 +301,18 @@ static void wal_lane_threads__waiters_for_room__served_in_order_of_arrival(void 
     pthread_t threads[N];
     for (uint32_t i = 0; i < N; i++) {
         uint32_t before = atomic_load(&rig->lane->waiters);
-        queued[i] = (struct queued){.rig = rig, .id = 1000 + i};
+        /* The later ones would find room as it is. */
+        queued[i] = (struct queued){.rig = rig, .id = 1000 + i, .bytes = i < 3 ? 100000 : 8};
         rig->batch[1000 + i] = (struct rig_batch){
             .ticket.done = rig->batch[1].ticket.done, .rig = rig, .id = 1000 + i};
         assert_int_equal(thread_start(&threads[i], "queued", queued_run, &queued[i]), 0);
-        while (atomic_load(&rig->lane->waiters) == before)
+        while (atomic_load(&rig->lane->waiters) == before && !atomic_load(&queued[i].served))
             pause_us(100);
     }
     assert_int_equal(rig_reserve(rig, id, 8), -EAGAIN); /* a small one does not overtake */
+    pause_us(150000);                                   /* those who wait look every 50 ms */
+    for (uint32_t i = 0; i < N; i++)
+        assert_false(atomic_load(&queued[i].served));
     assert_int_equal(rig_trim(rig), 0);
     for (uint32_t i = 0; i < N; i++)
         thread_join(threads[i]);

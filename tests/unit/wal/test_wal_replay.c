@@ -444,10 +444,11 @@ static void wal_cut__hole__what_was_discarded_stays_away(void **state)
     builder_data(&b, "z");
     *builder_at(&b, lost) ^= 1;
     builder_write_files(&b, f.env);
-    uint64_t later_salt = b.head[1].salt;
+    uint64_t salt = b.head[0].salt, later_salt = b.head[1].salt;
 
     struct wal_append_point at;
     cut_and_continue(&b, f.env, &at);
+    assert_true(at.salt != salt && at.salt != later_salt && at.salt != 0); /* "y" is under salt */
     assert_int_equal(at.lsn, 6 * (uint64_t)SEGMENT + 4 * BLOCK);
     assert_true(b.head[1].salt != later_salt && b.head[2].salt != b.head[1].salt);
     assert_int_equal(b.head[1].mark, lost);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "io/fault.h"
 #include "tests/lib/tempdir.h"
 
 #include <errno.h>
@@ -300,6 +301,45 @@ static void wal_segment__heal__makes_both_copies_equal(void **state)
     }
 }
 
+/* The copy that counts is not written to before the other one is whole, and synced. */
+static void wal_segment__rewriting_ends_half_way__copy_that_counted_stands(void **state)
+{
+    (void)state;
+    for (int copy = 0; copy < 2; copy++)
+        for (uint64_t writes = 0; writes < 2; writes++) {
+            struct wal_segment_head h = sample(), back;
+            struct fault_options fo = {.block_bytes = BLOCK};
+            struct io_env *env;
+            struct io_file *file;
+            assert_int_equal(fault_env_open(&fo, &env), 0);
+            assert_int_equal(wal_segment_file_create(env, "f", &file), 0);
+            assert_int_equal(io_truncate(file, SEGMENT), 0);
+            assert_int_equal(wal_segment_head_write_new(file, &h), 0);
+            struct fault_rule rule = {.kind = FAULT_ERROR,
+                                      .targets = writes == 0 ? FAULT_ON_SYNC : FAULT_ON_WRITE,
+                                      .skip = writes,
+                                      .times = UINT64_MAX,
+                                      .error = EIO};
+            assert_int_equal(fault_add(env, &rule), 0);
+            struct wal_segment_head newer = h;
+            newer.generation++;
+            assert_int_equal(wal_segment_head_rewrite(file, &newer, copy), -EIO);
+            fault_clear(env);
+            uint8_t *block = mem_alloc_aligned(4096, BLOCK);
+            for (int i = 0; i < 2; i++) {
+                size_t got;
+                assert_int_equal(io_pread(file, block, BLOCK, i == 0 ? 0 : SEGMENT - BLOCK, &got),
+                                 0);
+                assert_int_equal(wal_segment_head_decode(block, BLOCK, &back),
+                                 WAL_SEGMENT_HEAD_VALID);
+                assert_memory_equal(&back, i == copy ? &newer : &h, sizeof h);
+            }
+            mem_free(block);
+            io_close(file);
+            io_env_close(env);
+        }
+}
+
 static void wal_segment__file_of_another_size__is_corruption(void **state)
 {
     (void)state;
@@ -327,6 +367,7 @@ int main(void)
         cmocka_unit_test(wal_segment__salts__differ),
         cmocka_unit_test(wal_segment__file__carries_the_header_through_its_life),
         cmocka_unit_test(wal_segment__heal__makes_both_copies_equal),
+        cmocka_unit_test(wal_segment__rewriting_ends_half_way__copy_that_counted_stands),
         cmocka_unit_test(wal_segment__file_of_another_size__is_corruption),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
