@@ -432,6 +432,24 @@ static void lease_holder__below_the_floor__fenced_with_alarm(void **state)
     assert_int_equal(rig_deadline(&r), LEASE_FENCED);
 }
 
+/* It has the version, but somebody may still decide under the one before: for others it is past. */
+static void lease_holder__applied_and_not_promised_at_the_floor__fenced_with_alarm(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_normal(&r, 10 * SECOND, 3);
+    r.closes = false;
+    struct lease_offer o = rig_delta(10 * SECOND, 3, 4);
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.h.applied, 4);
+    assert_int_equal(r.h.promise, 3);
+    o = rig_heartbeat(10 * SECOND, 4);
+    o.floor = 4;
+    assert_int_equal(rig_offer(&r, &o), HOLDER_TAKEN);
+    assert_int_equal(r.h.state, HOLDER_FENCED);
+    assert_int_equal(r.alarm, LEASE_ALARM_OVERTAKEN);
+}
+
 static void lease_holder__change_that_can_not_be_applied__fences(void **state)
 {
     (void)state;
@@ -720,6 +738,7 @@ int main(void)
         cmocka_unit_test(lease_holder__lapse__actions_in_order),
         cmocka_unit_test(lease_holder__waiting_grant__does_not_survive_a_fence),
         cmocka_unit_test(lease_holder__below_the_floor__fenced_with_alarm),
+        cmocka_unit_test(lease_holder__applied_and_not_promised_at_the_floor__fenced_with_alarm),
         cmocka_unit_test(lease_holder__change_that_can_not_be_applied__fences),
         cmocka_unit_test(lease_holder__pull_that_fails__stays_fenced_and_tries_again),
         cmocka_unit_test(lease_holder__answer_under_an_old_ticket__ignored),

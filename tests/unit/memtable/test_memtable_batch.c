@@ -451,17 +451,19 @@ static void batch_check__rows_of_a_fragment_fall__corrupt(void **state)
 {
     (void)state;
     const struct make_value keys[] = {{"a", 1}};
-    const struct make_row rows[] = {{0, 5}, {0, 4}};
-    const struct make_value values[] = {VALUE(ints[0]), VALUE(ints[1])};
+    const struct make_row falls[][3] = {{{0, 5}, {0, 4}, {0, 6}}, {{0, 3}, {0, 5}, {0, 4}}};
+    const struct make_value values[] = {VALUE(ints[0]), VALUE(ints[1]), VALUE(ints[0])};
     const struct make_column column = {1, 1, values};
-    const struct make_tablet tablet = {1, 2, rows, 1, &column};
-    const struct make_batch batch = {0, 1, &tablet, 100, 1, keys};
-    uint8_t *payload;
-    struct err_msg msg = {0};
-    uint32_t bytes = make_batch(&batch, &payload);
-    assert_int_equal(batch_check(payload, bytes, &msg), -RFE_CORRUPT);
-    assert_non_null(strstr(msg.text, "time: expected at least 5, found 4"));
-    mem_free(payload);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct make_tablet tablet = {1, 3, falls[i], 1, &column};
+        const struct make_batch batch = {0, 1, &tablet, 100, 1, keys};
+        uint8_t *payload;
+        struct err_msg msg = {0};
+        uint32_t bytes = make_batch(&batch, &payload);
+        assert_int_equal(batch_check(payload, bytes, &msg), -RFE_CORRUPT);
+        assert_non_null(strstr(msg.text, "time: expected at least 5, found 4"));
+        mem_free(payload);
+    }
 }
 
 static void batch_decode_delete__keys_not_rising__corrupt(void **state)
