@@ -98,7 +98,10 @@ struct scene {
     struct place at;
     bool waits; /* write_wait_ms is not 0 */
     bool done;  /* the event has been */
-    bool helps; /* a thread is to be joined */
+    bool again; /* and another try has begun */
+    bool went_on;
+    struct place last; /* that a try reached whose lease was over */
+    bool helps;        /* a thread is to be joined */
     pthread_t helper;
     char table[32];
     uint32_t fragments;
@@ -160,11 +163,28 @@ static void change_table(struct scene *s)
     }
 }
 
+/* A try whose lease has ended takes no token, applies no further fragment and publishes nothing. */
+static void note_going_on(struct scene *s, enum engine_step step, uint32_t fragment)
+{
+    if (s->again || (s->event != EV_FENCE && s->event != EV_CLOCK)) return;
+    if (step == STEP_TOKEN) {
+        s->again = true;
+        return;
+    }
+    if (s->at.step >= STEP_PUBLISH || step == STEP_ORDER) return; /* told of a failed look too */
+    if (s->at.step == STEP_TOKEN && s->waits) return; /* the next lease may be there by then */
+    bool checks = s->at.step != STEP_TOKEN && s->at.step != STEP_FRAGMENT; /* a check comes yet */
+    if (s->went_on || (checks && step < STEP_PUBLISH && fragment == 0)) return;
+    s->went_on = true;
+    s->last = (struct place){step, fragment};
+}
+
 /* On the writer's thread, between two steps. The changes return here: they wait for nobody who
  * stands still. */
 static void seam(void *ctx, enum engine_step step, uint32_t fragment)
 {
     struct scene *s = ctx;
+    if (s->done) note_going_on(s, step, fragment);
     if (s->done || step != s->at.step || fragment != s->at.fragment) return;
     s->done = true;
     if (s->event == EV_FENCE)
@@ -343,6 +363,7 @@ static void one_case(enum event event, enum call call, struct place at, uint32_t
     if (s.helps) assert_int_equal(pthread_join(s.helper, NULL), 0);
     if (!s.done) wrong(&s, "the step was not reached; answer", code);
     if (!is_allowed(&s, code)) wrong(&s, "answered", code);
+    if (s.went_on) wrong(&s, "went on without a lease to step", (int64_t)s.last.step);
     if (!is_live(s.e)) resume_lease(s.e);
     rows_expected[case_count++] = rows_after(&s, code);
     uint32_t rows = count_rows(s.e, s.table);

@@ -136,6 +136,39 @@ static void rf_write__lease_comes_back_within_the_wait__written(void **state)
     assert_int_equal(kit_count(e, "t"), 2);
 }
 
+/* ---- a write waits for room ---- */
+
+static void *fence_soon(void *arg)
+{
+    (void)arg;
+    usleep(300000);
+    atomic_fetch_add(&faults, rf_lease_fence(e) != 0);
+    return NULL;
+}
+
+/* The lease ends while it waits: it is told that, and not that there was no room. */
+static void rf_write__fenced_while_it_waits_for_room__says_so(void **state)
+{
+    (void)state;
+    struct rf_options o;
+    kit_options(&o);
+    o.memory_bytes = 5 << 20; /* four segments */
+    o.sync = RF_SYNC_ASYNC;
+    o.lease = RF_LEASE_EXTERNAL;
+    o.write_wait_ms = 1500;
+    e = kit_open(dir, &o);
+    resume(60000);
+    int rc = 0;
+    for (int64_t i = 0; rc == 0; i++)
+        rc = rf_write(e, kit_row("t", "a", i, i), NULL);
+    assert_int_equal(rc, -RF_CODE_WRITE_REJECT);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, fence_soon, NULL), 0);
+    assert_int_equal(rf_write(e, kit_row("t", "a", 1, 1), NULL), -RF_CODE_LEASE_FENCED_RETRY);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&faults), 0);
+}
+
 /* ---- ended under writers ---- */
 
 #define WRITERS 6
@@ -276,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(rf_lease__runs_out__writes_536_reads_535),
         CASE(rf_write__lease_comes_back_within_the_wait__written),
+        CASE(rf_write__fenced_while_it_waits_for_room__says_so),
         CASE(rf_lease_fence__under_writers__acknowledged_there_fenced_absent),
         CASE(rf_scan_next__table_dropped__schema_changed),
     };

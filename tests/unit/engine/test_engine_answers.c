@@ -291,6 +291,44 @@ static void rf_write__tag_renamed_before_the_decision__checked_again(void **stat
     assert_int_equal(stats_of(f).batches, 0);
 }
 
+#define MANY 70u /* columns: more than are looked at in one piece */
+
+static void drop_last(struct fixture *f)
+{
+    assert_int_equal(rf_table_drop_column(f->e, "u", "c69", &f->error), 0);
+}
+
+/* What does not fit any more is the last column of the last table of the batch. */
+static void rf_write_batch__last_column_dropped_before_the_decision__refused(void **state)
+{
+    struct fixture *f = *state;
+    open_with(f, 10000, true, false);
+    int64_t v = 1;
+    char names[MANY][8];
+    struct rf_column c[MANY];
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "c%02u", i);
+        c[i] = (struct rf_column){
+            .name = names[i], .type = RF_INT64, .category = RF_FIELD, .values = &v};
+    }
+    struct rf_tablet t[] = {
+        {.size = sizeof t[0], .table = "t", .rows = 1, .columns = 1, .times = &v, .column = c},
+        {.size = sizeof t[0], .table = "u", .rows = 1, .columns = MANY, .times = &v, .column = c}};
+    assert_int_equal(rf_write_batch(f->e, t, 2, &f->error), 0);
+    assert_int_equal(rf_close(f->e), 0);
+    open_with(f, 10000, false, false);
+    before(f, STEP_RESERVE, drop_last);
+    v = 2;
+    assert_int_equal(rf_write_batch(f->e, t, 2, &f->error), -RF_CODE_NO_COLUMN);
+    assert_int_equal(f->acted, 1);
+    uint64_t rows;
+    struct rf_scan_options s;
+    rf_scan_options_init(&s);
+    s.table = "t";
+    assert_int_equal(rf_count(f->e, &s, &rows, &f->error), 0);
+    assert_int_equal(rows, 1);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -301,6 +339,7 @@ int main(void)
         CASE(rf_delete__many_regions__waits_once),
         CASE(rf_write__all_slots_uncollected__waits_for_one),
         CASE(rf_write__tag_renamed_before_the_decision__checked_again),
+        CASE(rf_write_batch__last_column_dropped_before_the_decision__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

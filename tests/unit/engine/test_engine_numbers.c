@@ -24,7 +24,8 @@ static int open_dir(const char *dir, uint32_t flags, struct rf_engine **e, struc
     return rf_open(dir, &o, e, error);
 }
 
-/* Two tables with a column each, rows in both, and a delete of a column. */
+/* Two tables with a column each, rows in both, and a delete of a column; a third that has a delete
+ * and nothing else. */
 static void make_dir(const char *dir)
 {
     struct rf_engine *e;
@@ -43,6 +44,11 @@ static void make_dir(const char *dir)
     d.table = "a";
     d.columns = columns;
     d.column_count = 1;
+    assert_int_equal(rf_delete(e, &d, &error), 0);
+    static const struct rf_column_def v_of_c = {"v", RF_INT64, RF_FIELD};
+    assert_int_equal(rf_table_create(e, "c", &v_of_c, 1, 0, &error), 0);
+    rf_delete_options_init(&d);
+    d.table = "c";
     assert_int_equal(rf_delete(e, &d, &error), 0);
     assert_int_equal(rf_close(e), 0);
 }
@@ -98,7 +104,14 @@ static void engine_check_record__catalog_of_another_log__refused_and_told(void *
     (void)state;
     check_refused("DELETE FROM columns WHERE incarnation = 2", "column");
     check_refused("UPDATE columns SET type = 4 WHERE incarnation = 2", "type");
-    check_refused("UPDATE columns SET incarnation = 3 - incarnation", "another table");
+    check_refused("UPDATE columns SET incarnation = 3 - incarnation WHERE incarnation < 3",
+                  "another table");
+    check_refused("DELETE FROM columns WHERE incarnation = 2;"
+                  " DELETE FROM tables WHERE incarnation = 2",
+                  "names table 2");
+    check_refused("DELETE FROM columns WHERE incarnation = 3;"
+                  " DELETE FROM tables WHERE incarnation = 3",
+                  "names table 3");
 }
 
 int main(void)
