@@ -8,6 +8,7 @@ import test_errors
 import test_exports
 import test_functions
 import test_includes
+import test_mutants
 import test_version
 import test_words
 
@@ -132,6 +133,47 @@ class Exports(unittest.TestCase):
         self.assertEqual(len(find({"rf_a", "rf_b"}, good, ["rf_a", "rf_b"])), 1)
         self.assertEqual(len(find({"rf_a"}, ["rf_a"], ["rf_a"])), 1)
         self.assertEqual(len(find({"rf_a"}, good + ["x@@RINGFENCE_1"], ["rf_a"])), 2)
+
+
+class Mutants(unittest.TestCase):
+    TREE = {"wal/a.c": "int f(int a)\n{\n    if (a < 1) return 2;\n    return a;\n}\n",
+            "tests/unit/wal/test_wal_a.c": ""}
+    GOOD = ("== wal-a\nfault: too late\nfound by: unit.wal.test_wal_a\n-- wal/a.c\n"
+            "    if (a < 1) return 2;\n++\n    if (a <= 1) return 2;\n")
+
+    def faults(self, records):
+        with tempfile.TemporaryDirectory() as top:
+            for name, text in dict(self.TREE, **{"m.txt": records}).items():
+                path = os.path.join(top, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+            c = test_mutants.catalogue
+            try:
+                mutants = c.parse(os.path.join(top, "m.txt"))
+            except c.Bad as error:
+                return [str(error)]
+            return c.faults(top, mutants) or c.table(top, mutants)[2:]
+
+    def test_fits(self):
+        self.assertEqual(self.faults("# of wal\n\n" + self.GOOD), [
+            "| `wal-a` | too late | `wal/a.c`, f() | `unit.wal.test_wal_a` |"])
+
+    def test_refused(self):
+        for broken, word in [
+                (self.GOOD + self.GOOD, "second time"),
+                (self.GOOD.replace("a < 1", "a < 3"), "0 times"),
+                (self.GOOD.replace("    if (a < 1) return 2;\n++", "    if (a < 1)\n++"), "0 times"),
+                (self.GOOD.replace("a <= 1", "a < 1"), "changes nothing"),
+                (self.GOOD.replace("unit.wal.test_wal_a", "unit.wal.test_wal_b"), "no test"),
+                (self.GOOD.replace("fault: too late\n", ""), "lacks"),
+                (self.GOOD.replace("wal-a", "A"), "no name"),
+                (self.GOOD.replace("-- wal/a.c", "-- wal/b.c"), "wal/b.c"),
+                (self.GOOD.replace("-- wal/a.c\n", ""), "neither"),
+        ]:
+            faults = self.faults(broken)
+            self.assertEqual(len(faults), 1, faults)
+            self.assertIn(word, faults[0])
 
 
 class Agreement(unittest.TestCase):
