@@ -152,6 +152,7 @@ struct wal_hooks engine_lane_hooks(struct engine *e)
         .void_batch = void_batch,
         .attached = attached,
         .pinned = pinned,
+        .answered = ops_answered,
         .head_moved = head_moved,
     };
 }

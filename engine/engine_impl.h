@@ -269,9 +269,8 @@ RF_NODISCARD int op_acquire(struct engine *e, int64_t deadline_mono_ns, struct r
 void op_release(struct op *op);
 /* Waits for a blocking op, then gives it back. Its code, or -RFE_UNKNOWN past the wait. */
 int op_wait(struct op *op);
-/* The ticket's done(). */
-void op_done(struct wal_ticket *ticket);
-void engine_queue_push(struct engine_queue *queue, struct op *op);
+/* What a lane calls when a group is answered; ctx is the engine. */
+void ops_answered(void *ctx, struct wal_ticket *first);
 
 /* Everything from the tablets to the published record (write.c). op is the caller's again when it
  * fails; else its answer comes. 536 and a schema that changed under way are tried again up to the

@@ -19,7 +19,6 @@ int ops_create(struct engine *e)
         struct op *op = &e->ops_all[i];
         op->engine = e;
         op->times = e->times_all != NULL ? &e->times_all[i] : NULL;
-        op->ticket.done = op_done;
         op->next = e->ops_free;
         e->ops_free = op;
     }
@@ -83,39 +82,73 @@ void engine_count_answer(struct engine *e, int code)
         add(&e->totals.unknown, 1);
 }
 
-static void count(struct engine *e, const struct op *op)
+static struct op *op_of(struct wal_ticket *ticket)
 {
-    if (op->code != 0) return;
-    add(&e->totals.batches, 1);
-    add(&e->totals.rows, op->rows);
-    add(&e->totals.points, op->points);
-    add(&e->totals.bytes, op->bytes);
-    int64_t took = mono_ns() - op->start_ns;
+    return (struct op *)ticket;
+}
+
+/* A group at once: one look at the clock, one time under the lock. */
+static void count_group(struct engine *e, struct wal_ticket *first)
+{
+    uint64_t batches = 0, rows = 0, points = 0, bytes = 0;
+    int64_t now_ns = mono_ns();
     spin_acquire(&e->hist_lock);
-    hist_add(&e->write_hist, took > 0 ? (uint64_t)took : 0);
+    for (struct wal_ticket *t = first; t != NULL; t = t->next) {
+        const struct op *op = op_of(t);
+        if (t->code != 0) continue;
+        batches++;
+        rows += op->rows;
+        points += op->points;
+        bytes += op->bytes;
+        int64_t took_ns = now_ns - op->start_ns;
+        hist_add(&e->write_hist, took_ns > 0 ? (uint64_t)took_ns : 0);
+    }
     spin_release(&e->hist_lock);
+    add(&e->totals.batches, batches);
+    add(&e->totals.rows, rows);
+    add(&e->totals.points, points);
+    add(&e->totals.bytes, bytes);
 }
 
 /* ---- the answer ---- */
 
-void op_done(struct wal_ticket *ticket)
+static void queue_push(struct engine_queue *q, struct op *first, struct op *last);
+
+static void answer_blocking(struct op *op)
 {
-    struct op *op = (struct op *)ticket;
-    op->code = ticket->code;
-    count(op->engine, op);
-    RF_PROBE3(visible, op, ticket->lsn, op->code);
-    if (op->times != NULL) op->times->done_ns = mono_ns();
-    if (op->queue != NULL) {
-        engine_count_answer(op->engine, op->code);
-        engine_queue_push(op->queue, op);
-        return;
-    }
     /* Acquire and release: the waiter reads code after it sees DONE; we see that it has left. Once
      * DONE is stored the op may be reused: only its address is used below, which stays mapped. Who
      * has not gone to sleep yet will see it without a system call. */
     uint32_t was = atomic_exchange_explicit(&op->state, OP_DONE, memory_order_acq_rel);
     if (was == OP_ABANDONED) op_release(op);
     if (was == OP_SLEEPING) futex_wake_one(&op->state);
+}
+
+/* Those of one queue that follow one another are pushed together: each push takes a lock that the
+ * collecting thread wants meanwhile. */
+void ops_answered(void *ctx, struct wal_ticket *first)
+{
+    struct engine *e = ctx;
+    count_group(e, first);
+    for (struct wal_ticket *t = first; t != NULL;) {
+        struct op *head = op_of(t), *last = NULL;
+        struct engine_queue *queue = head->queue;
+        do {
+            struct op *op = op_of(t);
+            t = t->next;
+            op->code = op->ticket.code;
+            op->next = NULL;
+            RF_PROBE3(visible, op, op->ticket.lsn, op->code);
+            if (op->times != NULL) op->times->done_ns = mono_ns();
+            if (queue != NULL) engine_count_answer(e, op->code);
+            if (last != NULL) last->next = op;
+            last = op;
+        } while (queue != NULL && t != NULL && op_of(t)->queue == queue);
+        if (queue != NULL)
+            queue_push(queue, head, last);
+        else
+            answer_blocking(head);
+    }
 }
 
 int op_wait(struct op *op)
@@ -151,9 +184,10 @@ struct engine_queue {
     int eventfd;
     uint32_t in_flight; /* owner's thread: begun and not collected */
     struct spin lock;
-    struct op *head, **tail;   /* answered, in order */
-    bool watched;              /* the host knows the descriptor */
-    bool raised;               /* it is readable; only while watched */
+    struct op *head, **tail; /* answered, in order, behind those taken */
+    struct op *taken;        /* owner's thread: answered, the oldest */
+    bool watched;            /* the host knows the descriptor. W: owner's thread, under the lock */
+    bool raised;             /* it is readable; only while watched */
     _Atomic uint32_t sleeping; /* futex: 1 while the owner waits for a first answer */
     bool left;                 /* closed before all was answered: the last answer frees it */
     uint32_t unanswered;       /* once it is left */
@@ -175,11 +209,12 @@ int engine_queue_open(struct engine *e, struct engine_queue **queue_out)
     return 0;
 }
 
-/* Under the lock: readable exactly while answers wait. It never blocks, whatever its counter. */
+/* Under the lock: readable exactly while answers wait, which the caller knows. It never blocks,
+ * whatever its counter. */
 static void raise_locked(struct engine_queue *q)
 {
     uint64_t one = 1;
-    if (q->head == NULL || q->raised || !q->watched) return;
+    if (q->raised || !q->watched) return;
     THREAD_NOT_CANCELLED(); /* a writer that decides has the lane's slot here */
     q->raised = write(q->eventfd, &one, sizeof one) == (ssize_t)sizeof one;
 }
@@ -200,27 +235,33 @@ static void queue_free(struct engine_queue *q)
     mem_free(q);
 }
 
-/* An answer that nobody waits for any more. The lock is held, and let go. */
-static void push_to_left(struct engine_queue *q, struct op *op)
+/* Answers that nobody waits for any more. The lock is held, and let go. */
+static void push_to_left(struct engine_queue *q, struct op *first)
 {
-    bool last = --q->unanswered == 0;
+    uint32_t count = 0;
+    for (const struct op *op = first; op != NULL; op = op->next)
+        count++;
+    q->unanswered -= count;
+    bool last = q->unanswered == 0;
     spin_release(&q->lock);
-    op_release(op);
+    for (struct op *op = first, *next; op != NULL; op = next) {
+        next = op->next;
+        op_release(op);
+    }
     if (last) queue_free(q);
 }
 
-void engine_queue_push(struct engine_queue *q, struct op *op)
+static void queue_push(struct engine_queue *q, struct op *first, struct op *last)
 {
-    op->next = NULL;
     spin_acquire(&q->lock);
     if (RF_UNLIKELY(q->left)) {
-        push_to_left(q, op);
+        push_to_left(q, first);
         return;
     }
-    *q->tail = op;
-    q->tail = &op->next;
-    /* Inside the lock: once it is let go, the owner may collect this op, close the queue and free
-     * it. Nothing here blocks. */
+    *q->tail = first;
+    q->tail = &last->next;
+    /* Inside the lock: once it is let go, the owner may collect these, close the queue and free it.
+     * Nothing here blocks. */
     raise_locked(q);
     if (atomic_load_explicit(&q->sleeping, memory_order_relaxed) != 0) {
         atomic_store_explicit(&q->sleeping, 0, memory_order_relaxed); /* the lock orders both */
@@ -229,16 +270,25 @@ void engine_queue_push(struct engine_queue *q, struct op *op)
     spin_release(&q->lock);
 }
 
+/* The oldest answer. What has come is taken over whole, so that who gives answers and who collects
+ * them seldom meet at the lock. */
 static struct op *pop(struct engine_queue *q)
 {
-    spin_acquire(&q->lock);
-    struct op *op = q->head;
-    if (op != NULL) {
-        q->head = op->next;
-        if (q->head == NULL) q->tail = &q->head;
-        lower_locked(q);
+    if (q->taken == NULL) {
+        spin_acquire(&q->lock);
+        q->taken = q->head;
+        q->head = NULL;
+        q->tail = &q->head;
+        spin_release(&q->lock);
     }
-    spin_release(&q->lock);
+    struct op *op = q->taken;
+    if (op == NULL) return NULL;
+    q->taken = op->next;
+    if (q->taken == NULL && q->watched) {
+        spin_acquire(&q->lock);
+        lower_locked(q);
+        spin_release(&q->lock);
+    }
     return op;
 }
 
@@ -287,7 +337,7 @@ int engine_queue_eventfd(struct engine_queue *q)
 {
     spin_acquire(&q->lock);
     q->watched = true;
-    raise_locked(q);
+    if (q->head != NULL || q->taken != NULL) raise_locked(q);
     spin_release(&q->lock);
     return q->eventfd;
 }

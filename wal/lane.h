@@ -86,6 +86,9 @@ struct wal_hooks {
     uint32_t (*attached)(void *ctx, struct wal_image *image, uint64_t image_lsn);
     /* Whether a scan still holds the image of a segment that is being freed. */
     bool (*pinned)(void *ctx, const struct wal_image *image);
+    /* The answers of one group, chained by next in LSN order, codes final: once for all of them in
+     * place of each one's done, and under its rules. NULL: done. */
+    void (*answered)(void *ctx, struct wal_ticket *first);
     /* The manifest with this lane's new head is to be durable when it returns 0. */
     int (*head_moved)(void *ctx, uint32_t lane, uint64_t head_segment);
 };

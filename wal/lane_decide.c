@@ -71,8 +71,12 @@ static void answer(struct wal_lane *lane, struct answers *a, struct slot *s, int
     a->tail = &t->next;
 }
 
-static void give_answers(struct answers *a)
+static void give_answers(struct wal_lane *lane, struct answers *a)
 {
+    if (a->head != NULL && lane->o.hooks.answered != NULL) {
+        lane->o.hooks.answered(lane->o.hooks.ctx, a->head);
+        return;
+    }
     for (struct wal_ticket *t = a->head, *next; t != NULL; t = next) {
         next = t->next;
         t->done(t);
@@ -357,7 +361,7 @@ void lane_decide(struct wal_lane *lane)
         decide_group(lane, &a, &g);
         RF_PROBE3(decide, lane->o.lane, g.visible, g.seq - from);
         lane_section_leave(lane);
-        give_answers(&a);
+        give_answers(lane, &a);
         if (g.seq != from) lane_signal_room(lane);
         /* Who published, moved the durable mark or latched while the section was held went on: look
          * again for them. Sequentially consistent with lane_section_enter of theirs that failed: there

@@ -252,6 +252,31 @@ static void rf_queue_eventfd__readable_exactly_while_completions_wait(void **sta
     check_rows("d", 250 * ROWS);
 }
 
+/* Asked for late, when some answers are collected and some are not. */
+static void rf_queue_eventfd__asked_for_between_completions__readable_until_the_last(void **state)
+{
+    (void)state;
+    struct rf_queue *q;
+    struct rf_completion c;
+    assert_int_equal(rf_queue_open(e, &q), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(begin(q, "e", i * ROWS, NULL, NULL), 0);
+    assert_int_equal(rf_flush(e), 0);
+    assert_int_equal(rf_completions(q, &c, 1, 20000), 1);
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    assert_true(epoll >= 0);
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, rf_queue_eventfd(q), &event), 0);
+    for (int left = 2; left > 0; left--) {
+        assert_true(readable(epoll, 20000));
+        assert_int_equal(rf_completions(q, &c, 1, 0), 1);
+    }
+    assert_false(readable(epoll, 0));
+    assert_int_equal(close(epoll), 0);
+    rf_queue_close(q);
+    check_rows("e", 3 * ROWS);
+}
+
 /* The thread that opens and closes is the host's: its calls come back when they have something to
  * say, and not with EINTR for a ring of ours that has come to its end some milliseconds before. */
 static void rf_open_and_close__host_waits_in_epoll__is_not_interrupted(void **state)
@@ -498,6 +523,7 @@ int main(void)
         CASE(rf_write_async__callbacks__inside_rf_completions_alone),
         CASE(rf_completions__callback_begins_a_write__goes_on),
         CASE(rf_queue_eventfd__readable_exactly_while_completions_wait),
+        CASE(rf_queue_eventfd__asked_for_between_completions__readable_until_the_last),
         CASE(rf_open_and_close__host_waits_in_epoll__is_not_interrupted),
         CASE(rf_completions__timeout__is_kept),
         CASE(rf_write_async__full_and_no_wait__rejected_at_once),

@@ -90,7 +90,8 @@ static struct wal_lane_options options(struct fixture *f, enum wal_mode mode)
     };
 }
 
-static struct fixture *setup(enum wal_mode mode)
+static struct fixture *setup_hooked(enum wal_mode mode,
+                                    void (*answered)(void *ctx, struct wal_ticket *first))
 {
     struct fixture *f = calloc(1, sizeof *f);
     snprintf(f->dir, sizeof f->dir, "/var/tmp/rf-lane-XXXXXX");
@@ -100,10 +101,16 @@ static struct fixture *setup(enum wal_mode mode)
     atomic_store(&f->view, (UINT64_C(1) << 40) | 1);
     atomic_store(&f->live, true);
     struct wal_lane_options o = options(f, mode);
+    o.hooks.answered = answered;
     assert_int_equal(wal_lane_create(&o, &f->lane, NULL), 0);
     struct wal_start start = {0};
     assert_int_equal(wal_lane_start(f->lane, &start, NULL), 0);
     return f;
+}
+
+static struct fixture *setup(enum wal_mode mode)
+{
+    return setup_hooked(mode, NULL);
 }
 
 static void teardown(struct fixture *f)
@@ -267,9 +274,61 @@ static void wal_lane__full_log__times_out_and_goes_on_after_trim(void **state)
     teardown(f);
 }
 
+/* ---- answers of a group at once ---- */
+
+static struct {
+    _Atomic uint32_t calls, count;
+    struct wal_ticket *ticket[8];
+    int code[8];
+} told;
+
+static void answered(void *ctx, struct wal_ticket *first)
+{
+    (void)ctx;
+    for (struct wal_ticket *t = first; t != NULL; t = t->next) {
+        uint32_t n = atomic_load(&told.count);
+        assert_true(n < 8);
+        told.ticket[n] = t;
+        told.code[n] = t->code;
+        atomic_store(&told.count, n + 1);
+        futex_wake_all(&told.count);
+    }
+    atomic_fetch_add(&told.calls, 1);
+}
+
+static void never_done(struct wal_ticket *t)
+{
+    (void)t;
+    fail_msg("done() was called beside answered()");
+}
+
+/* Three records, the first of them published last, so that all become one group. */
+static void wal_hooks__answered__whole_group_at_once_in_lsn_order(void **state)
+{
+    (void)state;
+    struct fixture *f = setup_hooked(WAL_SYNC, answered);
+    struct wal_ticket t[3] = {{.done = never_done}, {.done = never_done}, {.done = never_done}};
+    struct wal_reservation r[3];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(wal_reserve(f->lane, 100, 128, atomic_load(&f->view), &t[i], &r[i]), 0);
+        memset(r[i].payload, i, 100);
+    }
+    for (int i = 2; i >= 0; i--)
+        wal_publish(f->lane, &r[i], WAL_RECORD_DATA);
+    for (uint32_t n; (n = atomic_load(&told.count)) < 3;)
+        (void)futex_wait(&told.count, n, -1);
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(told.ticket[i], &t[i]);
+        assert_int_equal(told.code[i], 0);
+    }
+    teardown(f); /* behind the close no decider runs any more */
+    assert_int_equal(atomic_load(&told.calls), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wal_hooks__answered__whole_group_at_once_in_lsn_order),
         cmocka_unit_test(wal_lane__one_write__visible_and_durable),
         cmocka_unit_test(wal_lane__many_writers_over_the_ring__all_visible),
         cmocka_unit_test(wal_lane__another_epoch__answered_536_and_void),
