@@ -196,6 +196,41 @@ static void rf_write__log_write_fails__unknown_and_not_tried_again(void **state)
     end();
 }
 
+static struct wal_segment_head head_of(struct io_env *env, uint64_t number)
+{
+    static uint8_t block[4096];
+    char path[WAL_PATH_BYTES];
+    struct io_file *file;
+    struct wal_segment_head head;
+    wal_segment_path(path, 0, number);
+    assert_int_equal(io_open(env, path, IO_READ, &file), 0);
+    assert_int_equal(io_pread(file, block, sizeof block, 0, NULL), 0);
+    io_close(file);
+    assert_int_equal(wal_segment_head_decode(block, sizeof block, &head), WAL_SEGMENT_HEAD_VALID);
+    return head;
+}
+
+/* Whatever the crash has left behind the end is under salts that are in force no more. */
+static void rf_open__log_that_was_not_closed__is_cut(void **state)
+{
+    (void)state;
+    open_new(1, RF_SYNC_ALWAYS, RF_LEASE_OFF);
+    assert_int_equal(write_rows(0, 'a', 10), 0);
+    uint64_t at = fault_trace_length(rig.env);
+    struct io_env *env = rig.env, *left;
+    assert_int_equal(fault_crash(env, at, fault_choice_drop, NULL, NULL, &left, NULL), 0);
+    end();
+    rig.env = left;
+    struct wal_segment_head before = head_of(left, 2);
+    assert_int_equal(engine_rig_open(&rig), 0);
+    struct wal_segment_head after = head_of(left, 2);
+    assert_true(after.salt != before.salt && after.generation > before.generation);
+    assert_int_equal(count_rows(), 10);
+    open_again();
+    assert_true(head_of(left, 2).salt == after.salt); /* closed: nothing to cut */
+    end();
+}
+
 /* Every letter, so that each lane has devices. */
 static void write_letters(int64_t batch)
 {
@@ -304,6 +339,7 @@ int main(void)
         cmocka_unit_test(rf_trim__manifest_not_written__nothing_is_lost_later),
         cmocka_unit_test(rf_scan_next__trimmed_behind_it__rows_as_they_were),
         cmocka_unit_test(rf_write__log_write_fails__unknown_and_not_tried_again),
+        cmocka_unit_test(rf_open__log_that_was_not_closed__is_cut),
         cmocka_unit_test(rf_flush__several_lanes__all_are_durable),
         cmocka_unit_test(rf_lease_fence__writer_stands_in_any_lane__waits_for_him),
     };
