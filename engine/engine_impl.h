@@ -146,7 +146,7 @@ struct tablet_device {
     uint32_t key_bytes;
     uint32_t number; /* the engine's */
     uint32_t group;
-    uint32_t rows;
+    uint32_t hash; /* devices_hash() */
 };
 
 struct tablet_group {

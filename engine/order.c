@@ -13,7 +13,8 @@ int tablets_too_large(const struct prepared *p, uint32_t tablet, uint64_t bytes,
                        what, bytes, p->engine->segment_bytes);
 }
 
-static int device_add(struct prepared *p, uint32_t group, const uint8_t *key, uint32_t key_bytes)
+static int device_add(struct prepared *p, uint32_t group, uint32_t hash, const uint8_t *key,
+                      uint32_t key_bytes)
 {
     p->key_bytes += key_bytes;
     if (p->key_bytes > p->engine->segment_bytes)
@@ -23,7 +24,7 @@ static int device_add(struct prepared *p, uint32_t group, const uint8_t *key, ui
     if (all == NULL) return -ENOMEM;
     p->devices = all;
     all[p->device_count++] =
-        (struct tablet_device){.key = key, .key_bytes = key_bytes, .group = group};
+        (struct tablet_device){.key = key, .key_bytes = key_bytes, .group = group, .hash = hash};
     return 0;
 }
 
@@ -32,10 +33,17 @@ int tablets_intern(struct prepared *p)
     for (uint32_t i = 0; i < p->device_count; i++) {
         struct tablet_device *d = &p->devices[i];
         uint64_t incarnation = schema_table_incarnation(p->groups[d->group].table);
-        int rc = devices_intern(p->engine->devices, incarnation, d->key, d->key_bytes, &d->number);
+        int rc = devices_intern_hashed(p->engine->devices, d->hash, incarnation, d->key,
+                                       d->key_bytes, &d->number);
         if (rc != 0) return rc;
     }
     return 0;
+}
+
+/* Of the group's table; one that is not made yet has no devices to be found, and any hash will do. */
+static uint32_t hash_in_group(const struct tablet_group *g, const uint8_t *key, uint32_t key_bytes)
+{
+    return devices_hash(g->table != NULL ? schema_table_incarnation(g->table) : 0, key, key_bytes);
 }
 
 static bool tag_is_null(const struct rf_column *tag, uint32_t row)
@@ -92,8 +100,7 @@ static int set_grow(struct prepared *p, const struct tablet_group *g, struct dev
     if (slot == NULL) return -ENOMEM;
     memset(slot, 0, slots * sizeof *slot);
     for (uint32_t i = 0; i < g->device_count; i++) {
-        const struct tablet_device *d = &p->devices[g->device_first + i];
-        uint32_t at = (uint32_t)hash_keyed(d->key, d->key_bytes, 0) & (slots - 1);
+        uint32_t at = p->devices[g->device_first + i].hash & (slots - 1);
         while (slot[at] != 0)
             at = (at + 1) & (slots - 1);
         slot[at] = i + 1;
@@ -111,17 +118,18 @@ static int set_find(struct prepared *p, uint32_t group, struct device_set *set, 
         int rc = set_grow(p, g, set);
         if (rc != 0) return rc;
     }
-    uint32_t at = (uint32_t)hash_keyed(key, key_bytes, 0) & (set->slots - 1);
+    uint32_t hash = hash_in_group(g, key, key_bytes), at = hash & (set->slots - 1);
     for (; set->slot[at] != 0; at = (at + 1) & (set->slots - 1)) {
         const struct tablet_device *d = &p->devices[g->device_first + set->slot[at] - 1];
-        if (d->key_bytes != key_bytes || memcmp(d->key, key, key_bytes) != 0) continue;
+        if (d->hash != hash || d->key_bytes != key_bytes || memcmp(d->key, key, key_bytes) != 0)
+            continue;
         *index_out = set->slot[at] - 1;
         return 0;
     }
     uint8_t *copy = scratch_alloc(p->scratch, key_bytes);
     if (copy == NULL) return -ENOMEM;
     memcpy(copy, key, key_bytes);
-    int rc = device_add(p, group, copy, key_bytes);
+    int rc = device_add(p, group, hash, copy, key_bytes);
     if (rc != 0) return rc;
     set->slot[at] = ++g->device_count;
     *index_out = g->device_count - 1;
@@ -186,7 +194,8 @@ static int find_devices(struct prepared *p, uint32_t group)
     g->device_first = p->device_count;
     if (g->tag_count > 0) return devices_of_rows(p, group);
     g->device_count = 1;
-    return device_add(p, group, g->tree_key, g->tree_key_bytes);
+    uint32_t hash = hash_in_group(g, g->tree_key, g->tree_key_bytes);
+    return device_add(p, group, hash, g->tree_key, g->tree_key_bytes);
 }
 
 /* ---- order of rows ---- */

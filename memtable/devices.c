@@ -92,7 +92,7 @@ static struct device_entry *entry_of(const struct devices *devices, uint32_t num
     return &leaf->chunks[number / CHUNK_ENTRIES % LEAF_CHUNKS]->entries[number % CHUNK_ENTRIES];
 }
 
-static uint32_t hash_of(uint64_t incarnation, const void *key, uint32_t key_bytes)
+uint32_t devices_hash(uint64_t incarnation, const void *key, uint32_t key_bytes)
 {
     return (uint32_t)(hash_keyed(key, key_bytes, incarnation * 0x9e3779b97f4a7c15u) >> 32);
 }
@@ -175,7 +175,8 @@ static uint32_t find_hashed(const struct devices *devices, uint32_t hash, uint64
 uint32_t devices_find(const struct devices *devices, uint64_t incarnation, const void *key,
                       uint32_t key_bytes)
 {
-    return find_hashed(devices, hash_of(incarnation, key, key_bytes), incarnation, key, key_bytes);
+    return find_hashed(devices, devices_hash(incarnation, key, key_bytes), incarnation, key,
+                       key_bytes);
 }
 
 /* ---- registering, all under the lock ---- */
@@ -313,11 +314,10 @@ static int register_locked(struct devices *devices, uint32_t hash, uint64_t inca
     return 0;
 }
 
-int devices_intern(struct devices *devices, uint64_t incarnation, const void *key,
-                   uint32_t key_bytes, uint32_t *number_out)
+int devices_intern_hashed(struct devices *devices, uint32_t hash, uint64_t incarnation,
+                          const void *key, uint32_t key_bytes, uint32_t *number_out)
 {
     CHECK(key_bytes <= BATCH_KEY_BYTES_MAX);
-    uint32_t hash = hash_of(incarnation, key, key_bytes);
     uint32_t number = find_hashed(devices, hash, incarnation, key, key_bytes);
     int rc = 0;
     if (number == NO_DEVICE) {
@@ -329,6 +329,13 @@ int devices_intern(struct devices *devices, uint64_t incarnation, const void *ke
     }
     if (rc == 0) *number_out = number;
     return rc;
+}
+
+int devices_intern(struct devices *devices, uint64_t incarnation, const void *key,
+                   uint32_t key_bytes, uint32_t *number_out)
+{
+    return devices_intern_hashed(devices, devices_hash(incarnation, key, key_bytes), incarnation,
+                                 key, key_bytes, number_out);
 }
 
 /* ---- reading ---- */

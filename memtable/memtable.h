@@ -35,6 +35,11 @@ uint32_t devices_find(const struct devices *devices, uint64_t incarnation, const
  * when 2^30 devices are). Any thread; a lock only for a new device. */
 RF_NODISCARD int devices_intern(struct devices *devices, uint64_t incarnation, const void *key,
                                 uint32_t key_bytes, uint32_t *number_out);
+/* The hash by which a device is looked up; of this process alone. For who needs it too: the same
+ * look-up without another hash. */
+uint32_t devices_hash(uint64_t incarnation, const void *key, uint32_t key_bytes);
+RF_NODISCARD int devices_intern_hashed(struct devices *devices, uint32_t hash, uint64_t incarnation,
+                                       const void *key, uint32_t key_bytes, uint32_t *number_out);
 /* Of a number that find, intern or of_table gave; *key_out lives as long as devices. */
 void devices_key(const struct devices *devices, uint32_t number, uint64_t *incarnation_out,
                  const void **key_out, uint32_t *key_bytes_out);

@@ -51,6 +51,13 @@ static void devices_intern__same_key_and_table__same_number(void **state)
     assert_int_not_equal(a, c);
     assert_int_equal(devices_intern(devices, 1, NULL, 0, &d), 0);
     assert_int_equal(devices_count(devices), 4);
+    uint32_t hashed;
+    assert_int_equal(devices_intern_hashed(devices, devices_hash(1, "x", 1), 1, "x", 1, &hashed),
+                     0);
+    assert_int_equal(hashed, a);
+    assert_int_equal(devices_intern_hashed(devices, devices_hash(3, "y", 1), 3, "y", 1, &hashed),
+                     0);
+    assert_int_equal(devices_find(devices, 3, "y", 1), hashed);
     assert_int_equal(devices_find(devices, 1, "x", 1), a);
     assert_int_equal(devices_find(devices, 2, "x", 1), b);
     assert_int_equal(devices_find(devices, 1, "", 0), d);
