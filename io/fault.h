@@ -58,6 +58,9 @@ enum fault_target { /* bits */
                     FAULT_ON_LOCK = 128,
                     FAULT_ON_QUEUE_OPEN = 256,
                     FAULT_ON_ANY = 511,
+                    /* Of a queue itself, and not among ANY: how often an owner looks is chance. */
+                    FAULT_ON_SUBMIT = 512, /* io_queue_submit, whose path is its first request's */
+                    FAULT_ON_WAIT = 1024,  /* io_queue_wait, before it looks */
 };
 struct fault_rule {
     enum fault_kind kind;

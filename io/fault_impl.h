@@ -8,7 +8,7 @@
 #include "io/io_impl.h"
 
 #define FAULT_RULES_MAX       64u
-#define FAULT_TARGETS         9u   /* bits of fault_target */
+#define FAULT_TARGETS         11u  /* bits of fault_target */
 #define FAULT_CHECKPOINT_STEP 256u /* events between disks kept for crashes at any point */
 
 struct fault_file {

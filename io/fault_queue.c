@@ -196,12 +196,15 @@ static int queue_submit(struct io_queue *base, const struct io_request *requests
     struct fault_queue *queue = queue_of(base);
     struct fault_env *env = fault_env_of(base->env);
     lock_acquire(&env->lock);
-    for (uint32_t i = 0; i < n; i++)
+    uint32_t node = ((const struct fault_file *)requests[0].file)->node;
+    int rc =
+        fault_judge_locked(env, FAULT_ON_SUBMIT, shared_str(env->nodes[node].path), NULL).error;
+    for (uint32_t i = 0; i < n && rc == 0; i++)
         submit_one(env, queue, &requests[i]);
     /* After all of them, so that a sync does not cover a write of the same call. */
-    if (env->options.seed == 0) complete_some(env, queue, 0);
+    if (env->options.seed == 0 && rc == 0) complete_some(env, queue, 0);
     lock_release(&env->lock);
-    return 0;
+    return rc;
 }
 
 static uint32_t take_events(struct fault_queue *queue, struct io_event *events, uint32_t max)
@@ -224,6 +227,11 @@ static int queue_wait(struct io_queue *base, struct io_event *events, uint32_t m
         /* Cleared before the caller looks at what the waker stored: a later wake sets it again. */
         bool woken = atomic_exchange(&queue->woken, false);
         lock_acquire(&env->lock);
+        int rc = fault_judge_locked(env, FAULT_ON_WAIT, NULL, NULL).error;
+        if (rc != 0) {
+            lock_release(&env->lock);
+            return rc;
+        }
         complete_some(env, queue, timeout_ns != 0 && !woken && queue->done_count == 0 ? 1 : 0);
         uint32_t n = take_events(queue, events, max);
         lock_release(&env->lock);

@@ -213,7 +213,9 @@ static int resume(struct wal_lane *lane)
     lock_acquire(&lane->prep_lock);
     int rc = resume_locked(lane);
     lock_release(&lane->prep_lock);
-    if (rc != 0) return rc;
+    if (rc != 0) /* what has a place of its own was said there */
+        return err_set(&lane->resume_msg, rc, "lane %" PRIu32 ": resuming: %s", lane->o.lane,
+                       err_text(rc));
     lane_durable_moved(lane);
     lane_signal_room(lane);
     lane_prep_kick(lane);

@@ -248,6 +248,19 @@ static int operate(struct io_env *env, struct io_file *file, enum fault_target t
         rc = io_queue_open(env, &options, &queue);
         if (rc == 0) io_queue_close(queue);
         return rc;
+    case FAULT_ON_SUBMIT:
+    case FAULT_ON_WAIT:
+        rc = io_queue_open(env, &options, &queue);
+        if (rc == 0) {
+            const struct io_request sync = {.op = IO_OP_SYNC, .file = file};
+            struct io_event event;
+            rc = io_queue_submit(queue, &sync, 1);
+            assert_int_equal(io_queue_in_flight(queue), rc == 0 ? 1 : 0);
+            if (rc == 0) rc = io_queue_wait(queue, &event, 1, -1);
+            if (rc == 1) rc = event.result;
+            io_queue_close(queue);
+        }
+        return rc;
     case FAULT_ON_ANY: break;
     }
     return -ENOTSUP;
@@ -256,7 +269,7 @@ static int operate(struct io_env *env, struct io_file *file, enum fault_target t
 static void fault_add__error__fails_each_kind_and_does_nothing(void **state)
 {
     struct io_env *env = *state;
-    for (unsigned target = 1; target <= FAULT_ON_QUEUE_OPEN; target <<= 1)
+    for (unsigned target = 1; target <= FAULT_ON_WAIT; target <<= 1)
         for (int way = 0; way < 4; way++) {
             struct io_env *copy;
             make_file(env, "f", "kept");
@@ -267,7 +280,7 @@ static void fault_add__error__fails_each_kind_and_does_nothing(void **state)
             assert_int_equal(operate(copy, file, (enum fault_target)target, way), -EIO);
             assert_int_equal(fault_operations(copy, target), count + 1);
             assert_text(copy, "f", "kept");
-            if (target != FAULT_ON_WRITE && target != FAULT_ON_SYNC)
+            if (target != FAULT_ON_WRITE && target != FAULT_ON_SYNC && target != FAULT_ON_WAIT)
                 assert_int_equal(fault_trace_length(copy), before);
             assert_int_equal(operate(copy, file, (enum fault_target)target, way), 0); /* once */
             io_close(file);
