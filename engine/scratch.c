@@ -6,8 +6,9 @@
 
 /* What a pool keeps: enough for the writers that run at once, and blocks up to this size. */
 #define POOL_MAX        64u
-#define BLOCK_BYTES     (256u << 10)
 #define BLOCK_BYTES_MAX (16u << 20)
+
+size_t scratch_block_bytes = 256u << 10;
 
 struct overflow {
     struct overflow *next;
@@ -55,12 +56,12 @@ struct scratch *scratch_acquire(struct scratch_pool *pool)
     if (s != NULL) return s;
     s = mem_zalloc(sizeof *s);
     if (s == NULL) return NULL;
-    s->block = mem_alloc_aligned(64, BLOCK_BYTES);
+    s->block = mem_alloc_aligned(64, scratch_block_bytes);
     if (s->block == NULL) {
         mem_free(s);
         return NULL;
     }
-    s->block_bytes = BLOCK_BYTES;
+    s->block_bytes = scratch_block_bytes;
     return s;
 }
 

@@ -20,6 +20,9 @@ struct scratch_pool {
     uint32_t free_count;
 };
 
+/* Of a fresh block. A test that wants each piece to be an allocation of its own makes it 16. */
+extern size_t scratch_block_bytes;
+
 void scratch_pool_init(struct scratch_pool *pool);
 void scratch_pool_deinit(struct scratch_pool *pool);
 
