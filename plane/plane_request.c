@@ -146,7 +146,8 @@ static int ask(struct plane *p, struct request *r)
 /* Queues it, waits, lets go. From the answer on, the plane may be gone. */
 static int ask_and_wait(struct plane *p, struct request *r, int64_t wait_ns, struct err_msg *msg)
 {
-    int64_t until_ns = r->begun_ns + wait_ns;
+    /* The longest wait that options take is without end. */
+    int64_t until_ns = wait_ns > INT64_MAX - r->begun_ns ? INT64_MAX : r->begun_ns + wait_ns;
     int rc = ask(p, r);
     if (rc != 0) {
         request_release(r);
