@@ -18,8 +18,9 @@ void thread_join(pthread_t thread);
  * ended inside a call of ours would take along locks, a decider's slot or a reservation for which
  * others wait. So this stands around each call of libc that is a cancellation point and that a host's
  * thread can reach. (futex_wait, mutexes and memory are none.) */
-#define THREAD_NOT_CANCELLED() \
-    __attribute__((cleanup(thread_allow_cancel))) int cancel_state_before = thread_refuse_cancel()
+#define THREAD_NOT_CANCELLED()                                                      \
+    __attribute__((unused, cleanup(thread_allow_cancel))) int cancel_state_before = \
+        thread_refuse_cancel()
 static inline int thread_refuse_cancel(void)
 {
     int before;
