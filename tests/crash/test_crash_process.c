@@ -923,6 +923,84 @@ static int nobody_body(void *ctx)
     return 0;
 }
 
+/* ---- a real file system that fills up, and has room again ---- */
+
+static void fill_up(const char *path)
+{
+    static const char bytes[65536];
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHILD_CHECK(fd >= 0);
+    while (write(fd, bytes, sizeof bytes) > 0)
+        ;
+    CHILD_CHECK(errno == ENOSPC);
+    close(fd);
+}
+
+/* Until a write is refused, or, when it must be done, until one succeeds. */
+static uint32_t write_until(struct rf_engine *e, uint32_t batch, bool refused)
+{
+    for (uint32_t tries = 0; tries < 400; tries++) {
+        int rc = write_story(e, 0, batch, 20000);
+        told.high[0][batch] = rc == 0 ? FATE_PRESENT : FATE_ABSENT;
+        told.low[0][batch] = FATE_PRESENT;
+        CHILD_CHECK(rc == 0 || rc == -RF_CODE_DISK_FULL || rc == -RF_CODE_WRITE_REJECT);
+        if ((rc == 0) != refused) return batch + (rc == 0);
+        if (rc == 0) batch++;
+        CHILD_CHECK(batch < STORY_BATCHES);
+    }
+    dprintf(2, "no write %s\n", refused ? "is refused" : "succeeds again");
+    _exit(1);
+}
+
+static int full_disk_body(void *ctx)
+{
+    struct rf_options o;
+    struct rf_engine *e;
+    char data[TEMPDIR_BYTES + 8], filler[TEMPDIR_BYTES + 8];
+    (void)ctx;
+    if (unshare(CLONE_NEWNS) != 0) return 77;
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 77;
+    if (mount("none", dir, "tmpfs", 0, "size=14m") != 0) return 77;
+    snprintf(data, sizeof data, "%s/data", dir);
+    snprintf(filler, sizeof filler, "%s/filler", dir);
+    memset(&told, 0, sizeof told);
+    rf_options_init(&o);
+    o.segment_bytes = 1 << 20;
+    o.memory_bytes = 40 << 20; /* more than the file system holds */
+    o.partition_interval = STORY_INTERVAL;
+    o.write_wait_ms = 100;
+    o.log_level = RF_LOG_OFF;
+    CHILD_CHECK(rf_open(data, &o, &e, NULL) == 0);
+    uint32_t batch = write_until(e, 1, false);
+    for (int round = 0; round < 3; round++) {
+        fill_up(filler);
+        batch = write_until(e, batch, true);
+        CHILD_CHECK(story_scan(e, &found)); /* reads go on */
+        CHILD_CHECK(unlink(filler) == 0);
+        if (round == 1) { /* room, and a new life */
+            CHILD_CHECK(rf_close(e) == 0);
+            CHILD_CHECK(rf_open(data, &o, &e, NULL) == 0);
+        }
+        batch = write_until(e, batch, false);
+        CHILD_CHECK(story_scan(e, &found) && story_is_right(&told, &found));
+    }
+    CHILD_CHECK(rf_close(e) == 0);
+    CHILD_CHECK(rf_open(data, &o, &e, NULL) == 0);
+    CHILD_CHECK(story_scan(e, &found) && story_is_right(&told, &found));
+    CHILD_CHECK(rf_close(e) == 0);
+    printf("3 times full, %u batches there\n", batch);
+    fflush(stdout);
+    return 0;
+}
+
+static void crash_process__disk_full_and_freed__refused_then_goes_on(void **state)
+{
+    (void)state;
+    int code = child_run(full_disk_body, NULL);
+    if (code == 77) printf("a small tmpfs: this place allows no mounts\n");
+    assert_true(code == 0 || code == 77);
+}
+
 static int read_only_mount_body(void *ctx)
 {
     (void)ctx;
@@ -1155,6 +1233,7 @@ int main(int argc, char **argv)
         TEST(crash_process__storm_of_alarms__every_call_succeeds),
         TEST(crash_process__stacks_of_32_kib__every_call_succeeds),
         TEST(crash_process__read_only_as_nobody_and_on_a_read_only_mount__reads),
+        TEST(crash_process__disk_full_and_freed__refused_then_goes_on),
         TEST(crash_process__limits__clean_errors_and_on_without_them),
         TEST(crash_process__io_uring_forbidden__falls_back_and_says_so_once),
     };
