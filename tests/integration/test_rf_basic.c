@@ -125,6 +125,37 @@ static void rf_open__again__rows_are_there(void **state)
     assert_int_equal(rf_close(e), 0);
 }
 
+/* What is fixed when a directory is made is not taken from a later opening: rows would be looked for
+ * in partitions and lanes in which they do not lie. */
+static void rf_open__other_fixed_options__the_directory_counts(void **state)
+{
+    (void)state;
+    struct rf_options o;
+    struct rf_engine *e;
+    struct rf_stats was = {.size = sizeof was}, is = {.size = sizeof is};
+    e = open_engine();
+    for (int i = 0; i < 5; i++)
+        write_rows(e, i * 1000, 1000);
+    assert_int_equal(rf_stats(e, &was), 0);
+    assert_int_equal(rf_close(e), 0);
+    rf_options_init(&o);
+    o.partition_interval = 7;
+    o.segment_bytes = 4 << 20;
+    o.lanes = 3;
+    o.regions = 5;
+    o.time_unit = RF_TIME_MS;
+    assert_int_equal(rf_open(dir, &o, &e, NULL), 0);
+    assert_int_equal(rf_stats(e, &is), 0);
+    assert_true(is.partition_interval == was.partition_interval && is.time_unit == was.time_unit);
+    assert_true(is.lanes == was.lanes && is.regions == was.regions);
+    assert_true(is.segment_bytes == was.segment_bytes);
+    assert_int_equal(count(e), 5000);
+    write_rows(e, 2000, 1000);
+    write_rows(e, 5000, 1000);
+    assert_int_equal(count(e), 6000);
+    assert_int_equal(rf_close(e), 0);
+}
+
 static void shell(const char *format)
 {
     char command[512];
@@ -160,6 +191,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(rf_write__then_scan__rows_by_device_then_time, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(rf_open__again__rows_are_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(rf_open__other_fixed_options__the_directory_counts, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(rf_open__an_older_catalog_in_its_place__refused, setup,
                                         teardown),
     };
