@@ -199,6 +199,114 @@ static void rf_scan__beside_writers__no_batch_in_part(void **state)
     never_in_part(RF_SYNC_OFF, 1000000);
 }
 
+static _Atomic int64_t may_be_gone; /* batches up to this one may have been trimmed */
+
+/* Batch n: a row of each of two devices at time n. The oldest ones are trimmed. */
+static void *write_small(void *arg)
+{
+    (void)arg;
+    struct rf_trim_options trim;
+    rf_trim_options_init(&trim);
+    for (int64_t n = 0; !atomic_load(&done); n++) {
+        int64_t times[] = {n, n}, values[] = {n, n};
+        const uint32_t offsets[] = {0, 1, 2};
+        struct rf_column c[] = {
+            {.name = "v", .type = RF_INT64, .category = RF_FIELD, .values = values},
+            {.name = "host",
+             .type = RF_STRING,
+             .category = RF_TAG,
+             .values = "ab",
+             .offsets = offsets}};
+        struct rf_tablet t = {
+            .size = sizeof t, .table = "s", .rows = 2, .columns = 2, .times = times, .column = c};
+        if (rf_write(e, &t, NULL) != 0) fault("a write failed");
+        atomic_store(&acknowledged, n);
+        if (n % 500 != 499) continue;
+        trim.before_position = kit_stats(e).position;
+        atomic_store(&may_be_gone, n);
+        if (rf_trim(e, &trim, NULL) != 0) fault("a trim failed");
+    }
+    return NULL;
+}
+
+/* The newest few: both rows or none, none that is older than one that is missing, and what was
+ * acknowledged before. */
+static void look_at_small(void)
+{
+    int64_t acked = atomic_load(&acknowledged), from = acked > 2 ? acked - 2 : 0;
+    struct rf_scan_options o = all_of("s");
+    struct rf_cursor *c;
+    struct rf_tablet t;
+    uint32_t seen[2][16] = {{0}};
+    o.time_from = from;
+    o.time_to = from + 15;
+    int rc = rf_scan_open(e, &o, &c, NULL);
+    if (rc == 0) {
+        while ((rc = rf_scan_next(c, &t)) == 1)
+            for (uint32_t i = 0; i < t.rows; i++) {
+                int host = ((const char *)t.column[0].values)[t.column[0].offsets[i]] - 'a';
+                if (value_at(&t, 1, i) != t.times[i]) fault("a wrong cell");
+                seen[host][t.times[i] - from]++;
+            }
+        rf_scan_close(c);
+    }
+    if (rc != 0) fault("a scan failed");
+    int64_t gone = atomic_load(&may_be_gone);
+    for (int64_t n = 0; n < 16; n++) {
+        if (seen[0][n] != seen[1][n] || seen[0][n] > 1) fault("a batch in part");
+        if (from + n <= gone) continue;
+        if (from + n <= acked && seen[0][n] == 0) fault("an acknowledged batch is not there");
+        if (n > 0 && from + n - 1 > gone && seen[0][n] > seen[0][n - 1])
+            fault("a later batch without its elder");
+    }
+    atomic_fetch_add(&scans, 1);
+}
+
+static void *look_on_small(void *arg)
+{
+    const uint64_t *wanted = arg;
+    while (atomic_load(&acknowledged) < 3)
+        usleep(100);
+    while ((atomic_load(&scans) < *wanted || atomic_load(&acknowledged) < 200) &&
+           atomic_load(&faults) == 0)
+        look_at_small();
+    return NULL;
+}
+
+/* RF_SCANS: how many, in each mode. */
+static void many_small_scans(enum rf_sync sync)
+{
+    const char *text = getenv("RF_SCANS");
+    uint64_t wanted = text != NULL ? strtoull(text, NULL, 10) : 30000;
+    pthread_t writer, readers[2];
+    open_with(sync, 64 << 20);
+    atomic_store(&done, false);
+    atomic_store(&acknowledged, -1);
+    atomic_store(&may_be_gone, -1);
+    atomic_store(&scans, 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_small, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, look_on_small, &wanted), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(readers[i], NULL), 0);
+    atomic_store(&done, true);
+    assert_int_equal(pthread_join(writer, NULL), 0);
+    print_message("sync %d: newest rows in %" PRIu64 " scans beside %" PRId64 " batches\n",
+                  (int)sync, atomic_load(&scans), atomic_load(&acknowledged) + 1);
+    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(rf_close(e), 0);
+    kit_remove(dir);
+    kit_dir(dir);
+    e = NULL;
+}
+
+static void rf_scan__newest_rows_over_and_over__no_batch_in_part(void **state)
+{
+    (void)state;
+    many_small_scans(RF_SYNC_ALWAYS);
+    many_small_scans(RF_SYNC_ASYNC);
+}
+
 /* The same rows over and over: every scan sees one batch's value in all of them. */
 static void *overwrite(void *arg)
 {
@@ -565,6 +673,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(rf_scan__beside_writers__no_batch_in_part),
+        CASE(rf_scan__newest_rows_over_and_over__no_batch_in_part),
         CASE(rf_scan__rows_overwritten__one_value_at_a_time),
         CASE(rf_scan__writers_and_deleters_go_on__snapshot_stays),
         CASE(rf_trim__forgotten_cursor__is_revoked_and_goes_on),
