@@ -510,6 +510,11 @@ static void threads_are_cancelled(enum rf_sync sync)
 static void rf_calls__threads_cancelled__others_go_on(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    print_message(
+        "left out: ThreadSanitizer loses sight of a thread that is cancelled in its hands\n");
+    skip();
+#endif
     threads_are_cancelled(RF_SYNC_ASYNC);
     threads_are_cancelled(RF_SYNC_ALWAYS);
 }
