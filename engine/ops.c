@@ -158,7 +158,7 @@ int op_wait(struct op *op)
         uint32_t state = atomic_load_explicit(&op->state, memory_order_acquire);
         if (state == OP_DONE) break;
         if (state == OP_WAITING && !atomic_compare_exchange_strong(&op->state, &state, OP_SLEEPING))
-            break; /* done meanwhile */
+            break; /* race: done meanwhile */
         int64_t left = deadline == INT64_MAX ? -1 : deadline - mono_ns();
         if (deadline != INT64_MAX && left <= 0) {
             uint32_t sleeping = OP_SLEEPING;

@@ -7,6 +7,8 @@ A line is one that gcov counts; a branch is one way out of a condition, as the c
 
   - branches never taken in CHECK and DCHECK: the failing side stops the process;
   - branches never taken in what is passed to the log (log_debug to log_error);
+  - branches never taken on a line with an atomic_compare_exchange: whether that fails is another
+    thread's doing, and cannot be had at will;
   - what the compiler made itself: branches of calls (exceptions), of lines that are no condition
     (none of if, while, for, switch, case, ?, &&, || in them, their statement's other lines
     included), and of a `switch` the way for a value that no case names, where it has no default;
@@ -28,6 +30,7 @@ import sys
 MODULES = ["wal", "lease", "engine", "memtable", "io"]
 MARK = re.compile(r"/\* (unreachable|race): ")
 CHECKS = re.compile(r"\bD?CHECK\(")
+EXCHANGES = re.compile(r"\batomic_compare_exchange_\w+\(")
 LOGS = re.compile(r"\blog_(debug|info|warn|error|event)\(")
 CONDITION = re.compile(r"\b(if|while|for|switch|case|default)\b|\?|&&|\|\|")
 
@@ -68,7 +71,7 @@ class Source:
             self.lines = file.read().split("\n")
         self.lenient, self.marked, self.conditions = set(), {}, set()
         for number, text in enumerate(self.lines, 1):
-            if CHECKS.search(text) or LOGS.search(text):
+            if CHECKS.search(text) or LOGS.search(text) or EXCHANGES.search(text):
                 self.lenient.update(statement_lines(self.lines, number))
             mark = MARK.search(text)
             if mark:
@@ -94,11 +97,12 @@ class Source:
 
 
 def read_objects(build, top):
-    """file -> line number -> Line, of all objects of the five modules and of what includes them."""
+    """file -> line number -> Line, of all objects of the library: they include each other's headers."""
     found = collections.defaultdict(lambda: collections.defaultdict(Line))
     data = []
     for folder, _, names in os.walk(build):
-        data += [os.path.join(folder, name) for name in names if name.endswith(".gcda")]
+        if "/rf_" in folder:
+            data += [os.path.join(folder, name) for name in names if name.endswith(".gcda")]
     notes = {}
     for folder, _, names in os.walk(os.path.join(build, "CMakeFiles")):
         for name in names:
@@ -108,8 +112,9 @@ def read_objects(build, top):
         if path[:-5] + ".gcda" not in data:
             data.append(path)
     for start in range(0, len(data), 50):
+        # It fails for an object that was built anew since, and tells all others.
         out = subprocess.run(["gcov", "--json-format", "--stdout", "--branch-probabilities"] +
-                             data[start:start + 50], capture_output=True, check=True).stdout
+                             data[start:start + 50], capture_output=True, check=False).stdout
         for text in out.decode().split("\n"):
             if text.strip():
                 add_object(json.loads(text), top, found)

@@ -175,7 +175,7 @@ static int write_pads(struct wal_lane *lane, uint64_t p, uint64_t last)
 static void go_on(struct wal_lane *lane, uint64_t number)
 {
     while (!lane_section_enter(lane)) /* who is inside finds nothing to decide, and leaves */
-        cpu_relax();
+        cpu_relax();                  /* race: somebody is inside at this moment */
     spin_acquire(&lane->reserve_lock);
     lane_place(lane, seg_first_lsn(lane, number));
     lane->flight_head = lane->flight_tail;

@@ -25,7 +25,7 @@ _Static_assert(OFF_RESERVED < WAL_RECORD_HEAD_BYTES, "the header has reserved by
 static uint64_t head_checksum(const uint8_t in[WAL_RECORD_HEAD_BYTES], uint64_t salt)
 {
     uint64_t sum = hash64(in + OFF_LSN, WAL_RECORD_HEAD_BYTES - OFF_LSN, salt);
-    return sum != 0 ? sum : 1;
+    return sum != 0 ? sum : 1; /* unreachable: zero is one in 2^64 */
 }
 
 static bool type_has_payload(uint8_t type)
