@@ -97,12 +97,11 @@ class Source:
 
 
 def read_objects(build, top):
-    """file -> line number -> Line, of all objects of the library: they include each other's headers."""
+    """file -> line number -> Line. Objects of the tests count for the headers that they include."""
     found = collections.defaultdict(lambda: collections.defaultdict(Line))
     data = []
     for folder, _, names in os.walk(build):
-        if "/rf_" in folder:
-            data += [os.path.join(folder, name) for name in names if name.endswith(".gcda")]
+        data += [os.path.join(folder, name) for name in names if name.endswith(".gcda")]
     notes = {}
     for folder, _, names in os.walk(os.path.join(build, "CMakeFiles")):
         for name in names:

@@ -431,6 +431,9 @@ static void lease_grantor__lead__refusals(void **state)
     s.boots = boots;
     s.boot_count = 2;
     assert_int_equal(grantor_lead(&g, 1, &s, 0), -EINVAL);
+    boots[0].boot = 0; /* no number of a boot */
+    assert_int_equal(grantor_lead(&g, 1, &s, 0), -EINVAL);
+    boots[0].boot = 2;
     boots[1].boot = 3;
     boots[1].version = 11;
     assert_int_equal(grantor_lead(&g, 1, &s, 0), -EINVAL);
@@ -566,6 +569,12 @@ static void lease_grantor__next_time__the_earliest_of_those_who_are_told(void **
     assert_int_equal(grantor_next_ns(&g), t + SECOND);
     assert_int_equal(tell(&g, 1, 5, 11, t), 0);
     assert_int_equal(grantor_next_ns(&g), t + SECOND); /* boot 2 lags yet */
+    struct lease_status pull = {.boot = 2, .asked_ns = 6, .promise = 10, .term = 1, .pull = true};
+    assert_int_equal(grantor_read_status(&g, &pull, t + 2500 * MS), 0);
+    assert_true(
+        grantor_next_offer(&g, t + 2500 * MS, &o));      /* told again so late that its heartbeat */
+    assert_int_equal(o.content, LEASE_CONTENT_SNAPSHOT); /* moved with it */
+    assert_int_equal(grantor_next_ns(&g), t + 3 * SECOND); /* boot 1's, before boot 2's next */
     grantor_remove_node(&g, 2);
     assert_int_equal(grantor_next_ns(&g), t + 3 * SECOND); /* it is told nothing any more */
     grantor_deinit(&g);
