@@ -31,6 +31,9 @@ size_t mem_usable_bytes(const void *p);
  * not touched. From 2 MiB on the address is a multiple of 2 MiB, so that huge pages fit. NULL when
  * the system has none. bytes > 0. Counted apart, in whole pages. */
 RF_NODISCARD void *mem_map(size_t bytes);
+/* Gives every page of [p, p + bytes), inside such a map, its memory now, so that no later store waits
+ * for it. Changes no byte: others may read and write there meanwhile. p is page-aligned. */
+void mem_touch(void *p, size_t bytes);
 /* bytes as given to mem_map; p may be NULL. */
 void mem_unmap(void *p, size_t bytes);
 

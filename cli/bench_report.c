@@ -147,6 +147,9 @@ void bench_report_text(const struct bench_options *o, const struct bench_result 
                 r->not_begun);
     if (r->trims > 0)
         fprintf(f, "log       trimmed %" PRIu64 " times: the run outgrew it\n", r->trims);
+    uint64_t late = r->after.segments_late - r->before.segments_late;
+    if (late > 0)
+        fprintf(f, "segments  %" PRIu64 " were not ready yet when a writer came to them\n", late);
     print_stalls(o, r, f);
     fprintf(f, "data      stays in %s\n", o->dir);
 }
@@ -244,6 +247,8 @@ static void put_counts(const struct bench_result *r, struct json *j)
     json_u64(j, "not_begun", r->not_begun);
     json_u64(j, "fences", r->fences);
     json_u64(j, "trims", r->trims);
+    json_u64(j, "segments_late", r->after.segments_late - r->before.segments_late);
+    json_u64(j, "room_waits", r->after.room_waits - r->before.room_waits);
 }
 
 void bench_report_json(const struct bench_options *o, const struct bench_result *r, struct json *j)

@@ -42,6 +42,7 @@ struct writer {
 struct sample {
     int64_t at_ns;
     bool fenced, full;
+    uint64_t segments_late;
 };
 
 struct run {

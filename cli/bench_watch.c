@@ -75,6 +75,7 @@ void bench_watch(struct run *run, int64_t now_ns)
         .at_ns = now_ns,
         .fenced = stats.fenced_now,
         .full = stats.log_bytes + 2 * stats.segment_bytes > stats.log_bytes_max,
+        .segments_late = stats.segments_late,
     };
     if (stats.log_bytes > stats.log_bytes_max / 2)
         atomic_store_explicit(&run->wants_trim, true, memory_order_relaxed);
@@ -113,12 +114,13 @@ const char *bench_cause(const struct run *run, const struct bench_stall *s)
 {
     int64_t begin = s->at_ns + run->counts_from_ns, end = begin + s->took_ns;
     int64_t gap = 0;
-    bool fenced = false, full = false;
+    bool fenced = false, full = false, late = false;
     for (size_t i = first_from(run, begin); i < run->sample_count; i++) {
         const struct sample *p = &run->sample[i];
         if (p->at_ns > end + WATCH_NS) break;
         fenced = fenced || p->fenced;
         full = full || p->full;
+        late = late || (i > 0 && p->segments_late != run->sample[i - 1].segments_late);
         if (i > 0 && p->at_ns - run->sample[i - 1].at_ns > gap)
             gap = p->at_ns - run->sample[i - 1].at_ns;
     }
@@ -126,7 +128,9 @@ const char *bench_cause(const struct run *run, const struct bench_stall *s)
     if (fenced) return "lease";
     /* Who looks every 10 ms was kept from looking as well. */
     if (gap > s->took_ns / 2 && gap > 3 * WATCH_NS) return "machine";
-    if (full || s->in_call_ns > s->took_ns / 2) return "room";
+    bool in_call = s->in_call_ns > s->took_ns / 2;
+    if (late && in_call && !full) return "segment";
+    if (full || in_call) return "room";
     return "device";
 }
 

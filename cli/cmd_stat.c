@@ -39,8 +39,9 @@ static void print_text(const struct rf_stats *s)
            timefmt_unit_name((enum time_unit)s->time_unit), s->lanes, s->regions,
            s->segment_bytes >> 20);
     printf("last close  %s\n", s->opened_clean ? "clean" : "not in order: the log was cut");
-    printf("log         %" PRIu64 " segments, %" PRIu64 " MiB, %" PRIu64 " free\n", s->segments,
-           s->log_bytes >> 20, s->segments_free);
+    printf("log         %" PRIu64 " segments, %" PRIu64 " MiB, %" PRIu64 " free, %" PRIu64
+           " of them ready\n",
+           s->segments, s->log_bytes >> 20, s->segments_free, s->segments_ready);
     printf("positions   %" PRIu64 " to %" PRIu64 "\n", s->oldest_position, s->position);
     printf("holds       %" PRIu64 " tables, %" PRIu64 " columns, %" PRIu64 " devices\n", s->tables,
            s->columns, s->devices);
@@ -66,6 +67,7 @@ static void print_json(const char *dir, const struct rf_stats *s)
     json_bool(&j, "opened_clean", s->opened_clean);
     json_u64(&j, "segments", s->segments);
     json_u64(&j, "segments_free", s->segments_free);
+    json_u64(&j, "segments_ready", s->segments_ready);
     json_u64(&j, "log_bytes", s->log_bytes);
     json_u64(&j, "log_bytes_max", s->log_bytes_max);
     json_u64(&j, "oldest_position", s->oldest_position);

@@ -3,15 +3,12 @@
 
 /* ---- life ---- */
 
-static uint32_t segments_max(const struct engine_options *o, uint32_t lane)
+static uint32_t segments_max(const struct engine_options *o)
 {
     uint64_t bytes = o->dir->manifest.segment_bytes;
     uint64_t n = o->memory_bytes / o->dir->manifest.lanes / wal_image_bytes(bytes);
     if (o->log_bytes_max != 0 && o->log_bytes_max / o->dir->manifest.lanes / bytes < n)
         n = o->log_bytes_max / o->dir->manifest.lanes / bytes;
-    /* Never fewer images than the log has live segments, and two to go on with. */
-    uint64_t live = (uint64_t)o->dir->lane[lane].live_count + 2;
-    if (n < live) n = live;
     if (n < 4) n = 4;
     return n > 4000 ? 4000 : (uint32_t)n;
 }
@@ -25,7 +22,7 @@ static int lanes_create(struct engine *e, struct err_msg *msg)
             .lane = e->lanes,
             .segment_bytes = m->segment_bytes,
             .block_bytes = m->block_bytes,
-            .segments_max = segments_max(&e->o, e->lanes),
+            .segments_max = segments_max(&e->o),
             .depth = e->o.depth,
             .mode = e->o.mode,
             .backend = e->o.backend,
@@ -218,6 +215,9 @@ static void lane_stats(struct engine *e, uint32_t lane, struct rf_stats *s)
     s->device_bytes += l.bytes;
     s->segments += l.segments_live;
     s->segments_free += l.segments_ready + l.segments_free;
+    s->segments_ready += l.segments_ready;
+    s->segments_late += l.segments_late;
+    s->room_waits += l.room_waits;
     s->log_bytes += l.segments_live * e->segment_bytes;
     s->log_bytes_max += l.segments_max * e->segment_bytes;
     s->memory_bytes += l.mapped_bytes;

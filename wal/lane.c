@@ -22,6 +22,7 @@ int wal_lane_create(const struct wal_lane_options *options, struct wal_lane **la
     lock_init(&lane->waiters_lock, LOCK_RANK_WAITERS);
     lock_init(&lane->prep_lock, LOCK_RANK_WAL);
     lane->write_bytes_max = options->write_bytes != 0 ? options->write_bytes : 1u << 20;
+    lane->ready_kept = LANE_READY_AT_REST;
     lane->started_ns = clock_read_ns(CLOCK_MONOTONIC);
     atomic_init(&lane->close_view, UINT64_MAX);
     *lane_out = lane;
@@ -136,11 +137,14 @@ int wal_lane_start(struct wal_lane *lane, const struct wal_start *start, struct 
         atomic_store(&lane->visible, end);
         atomic_store(&lane->durable, end);
         atomic_store(&lane->reserved_lsn, end);
+        lane_fit_ring(lane);
         return 0;
     }
     int rc = lane_prepare_first(lane, msg);
     if (rc != 0) return rc;
     lane_place(lane, end);
+    lane_give_back(lane);
+    lane_fit_ring(lane);
     /* A segment that a cut in its middle gave a new salt goes on under it. */
     if (!fresh && lsn_segment(start->end_lsn, lane->o.segment_bytes) == lane->cur->number)
         lane->cur->salt = start->salt;
@@ -407,6 +411,8 @@ void wal_lane_stats(struct wal_lane *lane, struct wal_lane_stats *s)
         .segments_ready = ready - cur,
         .segments_free = lane->free_count,
         .segments_max = lane->o.segments_max,
+        .segments_late = atomic_load_explicit(&lane->segments_late, memory_order_relaxed),
+        .room_waits = atomic_load_explicit(&lane->stat_room_waits, memory_order_relaxed),
         .mapped_bytes = lane->images_count * wal_image_bytes(lane->o.segment_bytes),
         .prepared_ns = atomic_load(&lane->prepared_ns),
         .backend = lane->queue != NULL ? io_queue_backend(lane->queue) : "none",

@@ -42,9 +42,10 @@ struct wal_image {
     uint8_t *arena;
     uint32_t arena_bytes;
     uint32_t lane;
-    uint32_t index;  /* of the image in its lane */
-    uint64_t number; /* of the segment it holds; 0: none */
-    void *owner;     /* the engine's, one for the image's life */
+    uint32_t index;         /* of the image in its lane */
+    uint64_t number;        /* of the segment it holds; 0: none */
+    uint64_t touched_bytes; /* from base on, that have their memory. W, R: preparing thread */
+    void *owner;            /* the engine's, one for the image's life */
 };
 
 struct wal_ticket;
@@ -99,7 +100,8 @@ struct wal_lane_options {
     uint32_t lane;
     uint64_t segment_bytes;
     uint32_t block_bytes;
-    uint32_t segments_max; /* live and ready ones together, at least 4 */
+    uint32_t segments_max; /* live and ready ones together, at least 4; a log that is longer gets
+                              some more */
     uint32_t depth;        /* writes in flight */
     uint32_t write_bytes;  /* most of one write, whole blocks; 0: what takes about 1 ms */
     enum wal_mode mode;
@@ -244,6 +246,8 @@ struct wal_lane_stats {
     uint64_t writes, syncs, bytes; /* device */
     uint64_t pads_bytes;
     uint64_t segments_live, segments_ready, segments_free, segments_max;
+    uint64_t segments_late; /* that were not ready when a record came to them, with room for them */
+    uint64_t room_waits;    /* calls of wal_reserve_wait that found no room at first */
     uint64_t mapped_bytes;
     uint64_t prepared_ns; /* from start to everything ready; 0: not yet */
     const char *backend;

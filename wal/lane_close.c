@@ -95,6 +95,7 @@ int wal_lane_close(struct wal_lane *lane, bool abandon)
     int stopped = stop_threads(lane, deadline_ns);
     if (stopped != 0) return stopped;
     if (rc == 0) rc = atomic_load(&lane->latched);
+    if (rc == 0 && lane->queue != NULL) lane_give_back(lane);
     io_queue_close(lane->queue);
     free_memory(lane, false);
     return rc;

@@ -44,6 +44,7 @@
 #define LANE_FLIGHTS          256u /* writes submitted and not yet known durable */
 #define LANE_FIRST_FILL_BYTES 4194304u
 #define LANE_SEGMENTS_MAX     4096u
+#define LANE_READY_AT_REST    2u /* behind the current one */
 #define LANE_STUCK_LOOKS      100u
 #define LANE_STUCK_LOOK_NS    INT64_C(100000000)
 #define LANE_MARK_AFTER_NS    INT64_C(1000000000)
@@ -130,7 +131,9 @@ struct wal_lane {
     _Atomic uint64_t reserved_lsn; /* = next_lsn, for readers */
     _Atomic uint64_t ready_number; /* highest numbered segment. W: prep. R: reserve. Pair R1 */
     _Atomic uint64_t cur_number;
-    _Atomic int latched; /* 0 or -errno. W: lane thread, under reserve_lock */
+    uint64_t late_number;           /* of the last segment that segments_late has counted */
+    _Atomic uint64_t segments_late; /* W: reserve_lock. R: prep, statistics; a count, relaxed */
+    _Atomic int latched;            /* 0 or -errno. W: lane thread, under reserve_lock */
     _Atomic bool closing;
 
     /* ---- publishing ---- */
@@ -204,6 +207,8 @@ struct wal_lane {
     _Atomic bool prep_stop;
     _Atomic uint32_t prep_ended; /* futex */
     _Atomic int space_error;     /* -ENOSPC and the like, until a segment could be made */
+    uint32_t ready_kept; /* segments that are kept ready. W, R: prep, but for the first value */
+    uint64_t late_seen;  /* of segments_late, by prep */
     struct wal_seg *segs[LANE_SEGMENTS_MAX]; /* by number % LANE_SEGMENTS_MAX; slot written before
                                                 ready_number says so */
     struct wal_seg *retired[LANE_SEGMENTS_MAX]; /* trimmed, image perhaps still pinned */
@@ -222,6 +227,7 @@ struct wal_lane {
     struct slot slots[WAL_LANE_SLOTS];
 
     _Atomic uint64_t stat_writes, stat_syncs, stat_bytes, stat_pad_bytes;
+    _Atomic uint64_t stat_room_waits;  /* batches that found no room at first */
     _Atomic uint64_t stat_sleeps;      /* of the lane's thread; tests count wake-ups by it */
     _Atomic uint64_t stat_prep_sleeps; /* of the preparing thread */
     struct wal_lane *leaked_next;      /* lane_close.c */
@@ -324,6 +330,11 @@ void *lane_prep_run(void *arg);
 /* One piece of the preparing thread's work; *did_out: there may be more at once. */
 RF_NODISCARD int lane_prep_step(struct wal_lane *lane, bool *did_out);
 void lane_prep_kick(struct wal_lane *lane);
+/* Before the threads are there, and when they are gone: what is ready beyond two becomes free again,
+ * from the last one down. */
+void lane_give_back(struct wal_lane *lane);
+/* At the start: the ring has room for what the log has already, and no image beyond it. */
+void lane_fit_ring(struct wal_lane *lane);
 /* The segment behind the current one is not there, and nothing is known to keep it from coming. */
 bool lane_successor_comes(struct wal_lane *lane);
 void lane_segments_free(struct wal_lane *lane, bool abandon);

@@ -55,6 +55,15 @@ static bool filled(const struct wal_lane *lane, uint64_t covered)
     return lane->next_lsn - seg->number * lane->o.segment_bytes + covered <= filled_end;
 }
 
+/* A segment that the ring has room for is not ready yet: counts it, once. Lock held. */
+static void note_late(struct wal_lane *lane, uint64_t ready)
+{
+    uint64_t live = ready - atomic_load_explicit(&lane->head_number, memory_order_relaxed) + 1;
+    if (live >= lane->o.segments_max || lane->late_number == ready + 1) return;
+    lane->late_number = ready + 1;
+    atomic_fetch_add_explicit(&lane->segments_late, 1, memory_order_relaxed);
+}
+
 /* Goes to the next segment; the rest of the present one becomes a pad. Lock held. */
 static int next_segment(struct wal_lane *lane, struct taken *t)
 {
@@ -62,7 +71,10 @@ static int next_segment(struct wal_lane *lane, struct taken *t)
     /* R1: the segment's fields were written before ready_number said that it is there. Segment n
      * takes its first record only when n + 1 is there: a lost segment always leaves a gap. */
     uint64_t ready = atomic_load_explicit(&lane->ready_number, memory_order_acquire);
-    if (ready < seg->number + 2) return -EAGAIN;
+    if (ready < seg->number + 2) {
+        note_late(lane, ready);
+        return -EAGAIN;
+    }
     if (lane->next_lsn < seg_end_lsn(lane, seg->number) && !filled(lane, WAL_RECORD_HEAD_BYTES))
         return -EAGAIN; /* the pad's header would be overwritten by zeros */
     uint64_t seq = atomic_load_explicit(&lane->next_seq, memory_order_relaxed); /* ours: locked */
@@ -360,6 +372,7 @@ int wal_reserve_wait(struct wal_lane *lane, uint32_t payload_bytes, uint32_t are
 {
     int rc = wal_reserve(lane, payload_bytes, arena_bytes, view, ticket, out);
     if (rc != -EAGAIN) return rc;
+    atomic_fetch_add_explicit(&lane->stat_room_waits, 1, memory_order_relaxed);
     const struct wish wish = {payload_bytes, arena_bytes, false, view, ticket};
     struct waiter w;
     waiter_join(lane, &w);

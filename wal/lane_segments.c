@@ -4,10 +4,24 @@
  *   its number, folder synced -> ready_number
  *   trimmed: manifest with the new head, durable -> head_number -> renamed to free-* -> free file;
  *   its image is free again when no scan holds it
+ *   given back: a ready one -> renamed to free-*, folder synced -> free file, free image
  *
- * Two segments are kept ready behind the current one: a segment may take its first record only when
- * its successor is there. The very first segment is handed out with its first 4 MiB of zeros, the
- * rest follows behind; writers stop at filled_end. */
+ * A segment may take its first record only when its successor is there, so two are kept ready behind
+ * the current one. That is enough while segments are made faster than they are filled. Not waiting
+ * for the device, a writer fills one in milliseconds, and what makes the next one, a sync of its
+ * header and one of the folder, waits behind all that was written before. Once a writer has come to
+ * a segment that was not ready, though the ring had room for it, twice as many are kept ready as
+ * before, up to all that the ring has free: then a burst that fits the ring finds them there.
+ *
+ * Not so from the start, since every numbered segment is read whole at the next open: whatever is
+ * ready may hold a record that is not durable yet. For the same reason a lane that closes gives back
+ * what is ready beyond two, and so does one that opens behind a crash.
+ *
+ * Each segment has a sync of the folder of its own, in both directions: a crash may keep any of the
+ * names that were not synced, and a gap in the numbers is damage.
+ *
+ * The very first segment is handed out with its first 4 MiB of zeros, the rest follows behind;
+ * writers stop at filled_end. */
 #include "wal/lane_impl.h"
 
 #include <errno.h>
@@ -16,17 +30,16 @@
 #include <string.h>
 
 #define FILL_CHUNK_BYTES (1u << 20)
+#define TOUCH_BYTES      (8u << 20)
 /* Names of free files that we make begin here, above every number that a segment retires with. */
 #define FREE_NUMBER_FIRST UINT64_C(4000000000)
+/* A log that fills its ring still goes on when it is opened: the segment that it ends in takes this
+ * many behind it. */
+#define RING_BEYOND_LOG 3u
+/* Small segments are read faster than they are given back one by one: what takes longer stays. */
+#define GIVE_BACK_NS INT64_C(200000000)
 
 /* ---- images ---- */
-
-static void touch(const struct wal_lane *lane, uint8_t *p, uint64_t bytes)
-{
-    (void)lane;
-    for (uint64_t at = 0; at < bytes; at += 4096)
-        p[at] = 0;
-}
 
 static int image_new(struct wal_lane *lane, struct wal_image **image_out)
 {
@@ -318,12 +331,59 @@ bool lane_successor_comes(struct wal_lane *lane)
            atomic_load(&lane->space_error) == 0;
 }
 
-static bool wants_segment(struct wal_lane *lane)
+/* Fewer than `kept` are ready behind the current one. */
+static bool is_short(struct wal_lane *lane, uint32_t kept)
 {
-    return atomic_load(&lane->ready_number) < atomic_load(&lane->cur_number) + 2 && may_make(lane);
+    return atomic_load(&lane->ready_number) < atomic_load(&lane->cur_number) + kept &&
+           may_make(lane);
 }
 
-/* Images and files beyond those in use, so that later segments cost no first touch. */
+/* How many are kept ready from now on. */
+static uint32_t ready_kept(struct wal_lane *lane)
+{
+    uint64_t late = atomic_load_explicit(&lane->segments_late, memory_order_relaxed);
+    if (late != lane->late_seen && lane->ready_kept < lane->o.segments_max) lane->ready_kept *= 2;
+    lane->late_seen = late;
+    return lane->ready_kept;
+}
+
+/* A file and an image lie there, so that making a segment of them takes no zeros. */
+static bool has_spare(struct wal_lane *lane)
+{
+    lock_acquire(&lane->prep_lock);
+    bool has = lane->free_count > 0 && lane->images_free_count > 0;
+    lock_release(&lane->prep_lock);
+    return has;
+}
+
+static int make_next(struct wal_lane *lane)
+{
+    int rc = seg_make(lane, atomic_load(&lane->ready_number) + 1, lane->o.segment_bytes);
+    if (rc != 0) return rc;
+    lane_signal_room(lane);
+    lane_wake(lane); /* a fence record may wait for room */
+    return 0;
+}
+
+/* Memory for some more of the first image that has not all of its own. Those in use are among them:
+ * at open the writers may be there before it. In pieces, since fresh memory can come slowly, and
+ * somebody may wait for a segment meanwhile. */
+static bool touch_some(struct wal_lane *lane)
+{
+    uint64_t bytes = wal_image_bytes(lane->o.segment_bytes);
+    for (uint32_t i = 0; i < lane->images_count; i++) { /* they come and go on this thread alone */
+        struct wal_image *image = lane->images[i];
+        if (image->touched_bytes == bytes) continue;
+        uint64_t n = bytes - image->touched_bytes;
+        if (n > TOUCH_BYTES) n = TOUCH_BYTES;
+        mem_touch(image->base + image->touched_bytes, n);
+        image->touched_bytes += n;
+        return true;
+    }
+    return false;
+}
+
+/* Images and files beyond those in use. */
 static int spare_step(struct wal_lane *lane, bool *did_out)
 {
     *did_out = false;
@@ -335,12 +395,9 @@ static int spare_step(struct wal_lane *lane, bool *did_out)
         struct wal_image *made;
         lock_acquire(&lane->prep_lock);
         int rc = image_new(lane, &made);
+        if (rc == 0) lane->images_free[lane->images_free_count++] = made;
         lock_release(&lane->prep_lock);
         if (rc != 0) return rc;
-        touch(lane, made->base, wal_image_bytes(lane->o.segment_bytes));
-        lock_acquire(&lane->prep_lock);
-        lane->images_free[lane->images_free_count++] = made;
-        lock_release(&lane->prep_lock);
         *did_out = true;
     } else if (files < lane->o.segments_max) {
         struct free_file f;
@@ -369,20 +426,19 @@ int lane_prep_step(struct wal_lane *lane, bool *did_out)
     int rc = retire_step(lane);
     if (rc != 0) return rc;
     /* What writers are about to reach comes first: the present segment's zeros, the successors that
-     * must be there, then their zeros. */
+     * must be there, then their zeros; then those that a burst would reach. */
     struct wal_seg *unfilled = first_unfilled(lane);
     bool is_present = unfilled != NULL && unfilled->number == atomic_load(&lane->cur_number);
-    if (wants_segment(lane) && !is_present) {
-        rc = seg_make(lane, atomic_load(&lane->ready_number) + 1, lane->o.segment_bytes);
-        if (rc != 0) return rc;
-        lane_signal_room(lane);
-        lane_wake(lane); /* a fence record may wait for room */
-        *did_out = true;
-        return 0;
+    bool is_due = !is_present && is_short(lane, LANE_READY_AT_REST);
+    uint32_t kept = ready_kept(lane);
+    if (is_due || (unfilled == NULL && is_short(lane, kept) && has_spare(lane))) {
+        rc = make_next(lane);
+        *did_out = rc == 0;
+        return rc;
     }
-    if (unfilled == NULL) return spare_step(lane, did_out);
     *did_out = true;
-    return seg_fill_some(lane, unfilled);
+    if (unfilled != NULL) return seg_fill_some(lane, unfilled);
+    return touch_some(lane) ? 0 : spare_step(lane, did_out);
 }
 
 static void prep_report(struct wal_lane *lane, int rc)
@@ -437,6 +493,67 @@ int wal_lane_wait_prepared(struct wal_lane *lane)
         nanosleep(&t, NULL);
     }
     return 0;
+}
+
+/* ---- giving back ---- */
+
+/* The last segment that is ready becomes a free file. Nobody can be in it, nor come into it: the
+ * lane's threads and its writers are not there. Its file gets a name that no other has had: its
+ * number is used again, and by then the file may still be free. */
+static int give_back_last(struct wal_lane *lane)
+{
+    uint64_t number = atomic_load(&lane->ready_number), free_number = lane->free_number++;
+    struct wal_seg *seg = lane_seg(lane, number);
+    char from[WAL_PATH_BYTES], to[WAL_PATH_BYTES], folder[WAL_PATH_BYTES];
+    wal_segment_path(from, lane->o.lane, number);
+    wal_free_path(to, lane->o.lane, free_number);
+    wal_lane_path(folder, lane->o.lane);
+    int rc = io_rename(lane->o.env, from, to);
+    if (rc != 0) return rc;
+    atomic_store(&lane->ready_number, number - 1);
+    lane->segs[number % LANE_SEGMENTS_MAX] = NULL;
+    file_give(lane, (struct free_file){.file = seg->file, .number = free_number});
+    image_give(lane, seg->image);
+    mem_free(seg);
+    /* Not durable after an error: the next one keeps its name. */
+    return io_sync_dir(lane->o.env, folder);
+}
+
+void lane_give_back(struct wal_lane *lane)
+{
+    uint64_t kept = atomic_load(&lane->cur_number) + LANE_READY_AT_REST;
+    int64_t deadline_ns = clock_read_ns(CLOCK_MONOTONIC) + GIVE_BACK_NS;
+    int rc = 0;
+    while (rc == 0 && atomic_load(&lane->ready_number) > kept &&
+           clock_read_ns(CLOCK_MONOTONIC) < deadline_ns)
+        rc = give_back_last(lane);
+    if (rc != 0) /* the next open reads a segment more than it has to */
+        log_warn(lane->o.log, "wal.segment_not_given_back", "lane=%" PRIu32 " error=%s",
+                 lane->o.lane, err_name(rc));
+}
+
+static bool unmap_last_image(struct wal_lane *lane)
+{
+    struct wal_image *image = lane->images[lane->images_count - 1];
+    for (uint32_t i = 0; i < lane->images_free_count; i++) {
+        if (lane->images_free[i] != image) continue;
+        lane->images_free[i] = lane->images_free[--lane->images_free_count];
+        lane->images_count--;
+        mem_unmap(image->base, wal_image_bytes(lane->o.segment_bytes));
+        mem_free(image);
+        return true;
+    }
+    return false;
+}
+
+void lane_fit_ring(struct wal_lane *lane)
+{
+    uint64_t held = atomic_load(&lane->cur_number) - atomic_load(&lane->head_number) + 1;
+    uint64_t least = held + RING_BEYOND_LOG;
+    if (least < live_count(lane)) least = live_count(lane);
+    if (lane->o.segments_max < least) lane->o.segments_max = (uint32_t)least;
+    while (lane->images_count > lane->o.segments_max && unmap_last_image(lane)) {
+    }
 }
 
 /* ---- trim ---- */

@@ -13,7 +13,7 @@
 #define MEMORY_DEFAULT   (20 * 80 * MIB)
 #define WRITE_WAIT_MS    10000
 #define REST_LOOKS       4000
-#define SETTLE_US        20000
+#define SETTLE_SECONDS   0.05
 #define WRITERS_MAX      64u
 #define COMPLETIONS_EACH 64u
 
@@ -82,12 +82,16 @@ void target_rest(struct target *t)
     rf_trim_options_init(&trim);
     trim.before_position = UINT64_MAX;
     check_rc(rf_trim(t->engine, &trim, NULL), "rf_trim", NULL);
+    double last_ready_at = now_seconds();
+    uint64_t ready = 0;
     for (int i = 0; i < REST_LOOKS; i++) {
         struct rf_stats s = stats_of(t);
-        if (s.segments <= 2 && s.segments + s.segments_free >= t->segments) {
-            usleep(SETTLE_US); /* the next segments get their headers and names meanwhile */
+        if (s.segments_ready != ready) last_ready_at = now_seconds();
+        ready = s.segments_ready;
+        /* The next segments get their headers and names, one after the other. */
+        if (s.segments <= 2 && s.segments + s.segments_free >= t->segments &&
+            now_seconds() - last_ready_at > SETTLE_SECONDS)
             return;
-        }
         usleep(1000);
     }
     die("the ring of %s was not ready again in time", t->dir);

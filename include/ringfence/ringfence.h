@@ -473,6 +473,10 @@ struct rf_stats {
     uint64_t rejected, fenced, unknown;    /* answers of 606, of 536, and unknown */
     uint64_t device_writes, device_syncs, device_bytes;
     uint64_t log_bytes, log_bytes_max, segments, segments_free;
+    uint64_t segments_ready; /* of segments_free: a writer may go on in them at once */
+    /* Segments that a writer came to before they were ready, though the log had room for them. */
+    uint64_t segments_late;
+    uint64_t room_waits; /* batches that found no room at first: of slots, a segment, or the log */
     uint64_t memory_bytes; /* mapped for images and arenas */
     uint64_t heap_bytes;   /* in use, as the allocator rounds them, by the library */
     uint64_t devices, tables, columns;

@@ -138,7 +138,11 @@ static void live(struct life *l, uint32_t acts, bool to_the_end)
             assert_true(rig_answered(l->rig, id));
 }
 
-static struct rig *rig_new(struct io_env *env, enum wal_mode mode, uint32_t depth)
+/* Segments of a ring: few, so that it is full at times; or many, all of them ready. */
+#define RING_FEW  5u
+#define RING_MANY 12u
+
+static struct rig *rig_new(struct io_env *env, enum wal_mode mode, uint32_t depth, uint32_t ring)
 {
     struct rig *rig = malloc(sizeof *rig);
     assert_non_null(rig);
@@ -147,7 +151,7 @@ static struct rig *rig_new(struct io_env *env, enum wal_mode mode, uint32_t dept
                                   .mode = mode,
                                   .depth = depth,
                                   .write_bytes = 65536, /* long records take several */
-                                  .segments_max = 5};
+                                  .segments_max = ring};
     rig_init(rig, &o);
     return rig;
 }
@@ -180,7 +184,7 @@ static struct io_env *crash(struct io_env *env, const struct failure *f, bool re
 static struct rig *replay_checked(struct io_env *left, struct rig *told, const enum rig_fate *fates,
                                   uint64_t trimmed, const struct failure *f)
 {
-    struct rig *rig = rig_new(left, told->o.mode, told->o.depth);
+    struct rig *rig = rig_new(left, told->o.mode, told->o.depth, told->o.segments_max);
     int rc = rig_open(rig);
     if (rc != 0 || !rig_check(rig, told, fates, trimmed)) {
         printf("at event %" PRIu64 ", choices %" PRIu64 ": %s %s\n", f->at, f->seed,
@@ -288,7 +292,15 @@ static uint64_t first_seed(void)
     return text != NULL ? strtoull(text, NULL, 10) : 20261130;
 }
 
-static void lives(enum wal_mode mode, bool faults, uint32_t rounds)
+/* As in a lane whose writers have often come to a segment that was not ready. */
+static void keep_all_ready(struct rig *rig)
+{
+    rig->lane->ready_kept = rig->o.segments_max;
+    rig_run(rig, 1);
+    assert_int_equal(atomic_load(&rig->lane->ready_number), rig->o.segments_max);
+}
+
+static void lives(enum wal_mode mode, bool faults, uint32_t ring, uint32_t rounds)
 {
     uint64_t images = 0, subsets = 0, resumes = 0, given = first_seed();
     for (uint32_t i = 0; i < rounds; i++) {
@@ -299,11 +311,12 @@ static void lives(enum wal_mode mode, bool faults, uint32_t rounds)
             .seed = seed % 3 == 0 ? 0 : seed, .fua = seed % 5 == 0, .record = true};
         assert_int_equal(fault_env_open(&fo, &env), 0);
         static const uint32_t depths[] = {4, 1, 2};
-        struct rig *rig = rig_new(env, mode, depths[seed % 3]);
+        struct rig *rig = rig_new(env, mode, depths[seed % 3], ring);
         assert_int_equal(rig_open(rig), 0);
+        if (ring == RING_MANY) keep_all_ready(rig);
         struct life l = {.rig = rig, .seed = seed * 1000003, .next_id = 1, .faults = faults};
         live(&l, 110, true);
-        if (seed % 2 == 0) assert_int_equal(rig_close(rig), 0);
+        if (seed % 2 == 0 || ring == RING_MANY) assert_int_equal(rig_close(rig), 0);
         if (mode == WAL_SYNC) {
             uint32_t acknowledged;
             assert_true(rig_was_synced(rig, &acknowledged));
@@ -323,19 +336,29 @@ static void lives(enum wal_mode mode, bool faults, uint32_t rounds)
 static void crash_lane__sync_at_every_event__acknowledged_is_there(void **state)
 {
     (void)state;
-    lives(WAL_SYNC, false, 4);
+    lives(WAL_SYNC, false, RING_FEW, 4);
 }
 static void crash_lane__async_and_off_at_every_event__prefix_is_there(void **state)
 {
     (void)state;
-    lives(WAL_ASYNC, false, 2);
-    lives(WAL_OFF, false, 1);
+    lives(WAL_ASYNC, false, RING_FEW, 2);
+    lives(WAL_OFF, false, RING_FEW, 1);
 }
 static void crash_lane__failed_writes_and_resumes__unknown_is_absent(void **state)
 {
     (void)state;
-    lives(WAL_SYNC, true, 4);
-    lives(WAL_ASYNC, true, 3);
+    lives(WAL_SYNC, true, RING_FEW, 4);
+    lives(WAL_ASYNC, true, RING_FEW, 3);
+}
+
+/* More segments ready than are written: the chain has no gap while they are made, given back at the
+ * close, or given back at the next open. */
+static void crash_lane__many_segments_ready__chain_has_no_gap(void **state)
+{
+    (void)state;
+    lives(WAL_SYNC, false, RING_MANY, 1);
+    lives(WAL_ASYNC, true, RING_MANY, 2);
+    lives(WAL_OFF, false, RING_MANY, 1);
 }
 
 int main(void)
@@ -344,6 +367,7 @@ int main(void)
         cmocka_unit_test(crash_lane__sync_at_every_event__acknowledged_is_there),
         cmocka_unit_test(crash_lane__async_and_off_at_every_event__prefix_is_there),
         cmocka_unit_test(crash_lane__failed_writes_and_resumes__unknown_is_absent),
+        cmocka_unit_test(crash_lane__many_segments_ready__chain_has_no_gap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,6 +265,8 @@ static int open_lane(struct rig *rig, struct found *f)
     struct wal_start start = {.end_lsn = point.lsn, .salt = point.salt, .free_number = 1};
     for (uint32_t i = 0; i < f->spare_count; i++)
         if (f->spare[i] >= start.free_number) start.free_number = f->spare[i] + 1;
+    for (uint32_t i = 0; i < f->spare_count; i++)
+        if (f->spare[i] >= start.free_number) start.free_number = f->spare[i] + 1;
     return rc == 0 ? wal_lane_start(rig->lane, &start, &rig->msg) : rc;
 }
 

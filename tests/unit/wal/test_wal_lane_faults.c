@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -99,7 +100,8 @@ static void check_as_of(struct rig *rig, bool after_failure, uint64_t at)
     int rc = rig_open(again);
     if (rc != 0) printf("%s\n", again->msg.text);
     assert_int_equal(rc, 0);
-    assert_true(rig_check(again, rig, fates, 0));
+    uint64_t trimmed = rig->lane != NULL ? wal_oldest(rig->lane) : 0;
+    assert_true(rig_check(again, rig, fates, trimmed));
     assert_int_equal(rig_close(again), 0);
     if (after_failure) io_env_close(left);
     free(again);
@@ -513,6 +515,222 @@ wal_lane_faults__more_waits_than_a_lone_write_takes__goes_through_the_queue(void
     /* One sync for the three writes side by side, one with the rest that then is alone. */
     assert_int_equal(atomic_load(&rig->lane->stat_writes), 4);
     assert_int_equal(atomic_load(&rig->lane->stat_syncs), syncs + 2);
+    finish(rig);
+}
+
+/* ---- how many are kept ready ---- */
+
+/* Writes as a burst does, faster than any segment is made, until the next one is not ready. Returns
+ * how many batches that took. */
+static uint32_t burst(struct rig *rig, uint32_t *next_id)
+{
+    uint32_t n = 0;
+    for (; rig_reserve(rig, *next_id, 300000) == 0; n++)
+        rig_publish(rig, (*next_id)++);
+    return n;
+}
+
+static uint64_t ready(const struct rig *rig)
+{
+    return atomic_load(&rig->lane->ready_number) - atomic_load(&rig->lane->cur_number);
+}
+
+static uint64_t late(struct rig *rig)
+{
+    struct wal_lane_stats stats;
+    wal_lane_stats(rig->lane, &stats);
+    return stats.segments_late;
+}
+
+static int see_numbered(void *ctx, const char *name, bool is_dir)
+{
+    (void)is_dir;
+    uint64_t number;
+    uint32_t *count = ctx;
+    *count += wal_segment_parse_name(name, &number) == WAL_NAME_SEGMENT;
+    return 0;
+}
+
+static uint32_t numbered_files(struct io_env *env)
+{
+    uint32_t count = 0;
+    assert_int_equal(io_list(env, "lane-00", see_numbered, &count), 0);
+    return count;
+}
+
+/* A lane whose writers have met a segment that was not ready often enough: all of the ring's free
+ * ones are. */
+static struct rig *with_all_ready(const struct setting *s, uint32_t *next_id)
+{
+    struct rig *rig = start(s);
+    for (int round = 0; round < 12 && ready(rig) + 1 < s->segments_max; round++) {
+        (void)burst(rig, next_id);
+        rig_run(rig, 400);
+        assert_int_equal(rig_trim(rig), 0);
+        rig_run(rig, 400);
+    }
+    assert_int_equal(ready(rig) + 1, s->segments_max);
+    return rig;
+}
+
+static void wal_lane_faults__writer_came_to_a_late_segment__twice_as_many_are_kept(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_ASYNC, .segments_max = 24};
+    struct rig *rig = start(&s);
+    uint32_t id = 1;
+    uint64_t kept = LANE_READY_AT_REST;
+    assert_int_equal(late(rig), 0);
+    for (uint64_t round = 1; kept < s.segments_max; round++) {
+        assert_int_equal(ready(rig), kept); /* and no more of them than that */
+        (void)burst(rig, &id);
+        assert_int_equal(late(rig), round);
+        assert_int_equal(rig_reserve(rig, id, 300000), -EAGAIN); /* the same one: not another */
+        assert_int_equal(late(rig), round);
+        rig_run(rig, 400);
+        assert_int_equal(rig_trim(rig), 0);
+        rig_run(rig, 400);
+        kept *= 2;
+    }
+    assert_int_equal(ready(rig) + 1, s.segments_max);
+    finish(rig);
+}
+
+static void wal_lane_faults__second_burst_that_fits_the_ring__finds_each_segment_ready(void **state)
+{
+    (void)state;
+    for (int mode = WAL_ASYNC; mode <= WAL_OFF; mode++) {
+        const struct setting s = {.mode = (enum wal_mode)mode, .segments_max = 12};
+        uint32_t id = 1;
+        struct rig *rig = with_all_ready(&s, &id);
+        uint64_t before = late(rig);
+        /* Three of 300,000 bytes fit a segment; the last one waits for a successor that the ring
+         * has no room for. */
+        assert_in_range(burst(rig, &id), 3 * (s.segments_max - 2), 3 * (s.segments_max - 1));
+        assert_int_equal(late(rig), before); /* the ring is full: nothing was late */
+        rig_run(rig, 400);
+        all_are_answered(rig, 1, id, true);
+        assert_int_equal(late(rig), before);
+        finish(rig);
+    }
+}
+
+static void wal_lane_faults__many_ready__given_back_at_close(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_ASYNC, .record = true, .segments_max = 12};
+    uint32_t id = 1;
+    struct rig *rig = with_all_ready(&s, &id);
+    assert_int_equal(numbered_files(rig->o.env), s.segments_max);
+    assert_int_equal(rig_close(rig), 0);
+    assert_int_equal(numbered_files(rig->o.env), 1 + LANE_READY_AT_REST);
+    assert_int_equal(rig_open(rig), 0);
+    assert_int_equal(rig->verdict, WAL_VERDICT_CLEAN);
+    assert_int_equal(rig->lane->o.segments_max, s.segments_max);
+    rig_run(rig, 100);
+    id = 3000;
+    (void)burst(rig, &id);
+    rig_run(rig, 100);
+    all_are_answered(rig, 3000, id, true);
+    finish(rig);
+}
+
+/* A power failure while all are ready: the next open reads them, gives them back, and neither ring
+ * nor memory grows; also into a ring that is smaller than it was. */
+static void wal_lane_faults__power_fails_with_many_ready__given_back_at_open(void **state)
+{
+    (void)state;
+    static const uint32_t rings[] = {12, 6};
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct setting s = {.mode = WAL_ASYNC, .record = true, .segments_max = 12};
+        uint32_t id = 1;
+        struct rig *rig = with_all_ready(&s, &id);
+        struct io_env *left;
+        uint64_t end = fault_trace_length(rig->o.env);
+        assert_int_equal(fault_crash(rig->o.env, end, fault_choice_drop, NULL, NULL, &left, NULL),
+                         0);
+        assert_int_equal(numbered_files(left), s.segments_max);
+        struct rig_options o = rig->o;
+        o.env = left;
+        o.segments_max = rings[i];
+        struct rig *again = malloc(sizeof *again);
+        assert_non_null(again);
+        rig_init(again, &o);
+        assert_int_equal(rig_open(again), 0);
+        assert_int_equal(numbered_files(left), 1 + LANE_READY_AT_REST);
+        assert_int_equal(again->lane->o.segments_max, rings[i]);
+        assert_true(again->lane->images_count <= rings[i]);
+        rig_run(again, 100);
+        assert_int_equal(again->lane->images_count, rings[i]);
+        id = 3000;
+        (void)burst(again, &id);
+        rig_run(again, 100);
+        all_are_answered(again, 3000, id, true);
+        finish(again);
+        finish(rig);
+    }
+}
+
+/* What can't be given back stays, in a chain without a gap, and stops neither close nor open. */
+static void wal_lane_faults__giving_back_fails__chain_has_no_gap(void **state)
+{
+    (void)state;
+    static const unsigned targets[] = {FAULT_ON_NAME, FAULT_ON_SYNC_DIR};
+    for (uint32_t k = 0; k < 12; k++) {
+        const struct setting s = {.mode = WAL_SYNC, .record = true, .segments_max = 8};
+        uint32_t id = 1;
+        struct rig *rig = with_all_ready(&s, &id);
+        bool at_open = k >= 6;
+        const struct fault_rule rule = {.kind = FAULT_ERROR,
+                                        .targets = targets[k % 2],
+                                        .path = k % 2 == 0 ? "lane-00/free" : "lane-00",
+                                        .skip = k % 6 / 2,
+                                        .times = 1,
+                                        .error = EIO};
+        uint64_t seed = k;
+        struct io_env *left = NULL;
+        if (!at_open) add(rig, rule);
+        if (!at_open) assert_int_equal(rig_close(rig), 0);
+        const struct fault_options fo = {.record = true};
+        assert_int_equal(fault_crash(rig->o.env, fault_trace_length(rig->o.env),
+                                     fault_choice_seeded, &seed, &fo, &left, NULL),
+                         0);
+        struct rig_options o = rig->o;
+        o.env = left;
+        struct rig *again = malloc(sizeof *again);
+        assert_non_null(again);
+        rig_init(again, &o);
+        if (at_open) assert_int_equal(fault_add(left, &rule), 0);
+        int rc = rig_open(again);
+        if (rc != 0) printf("%s\n", again->msg.text);
+        assert_int_equal(rc, 0);
+        fault_clear(left);
+        for (uint32_t n = 3000; n < 3040; n++) { /* around the ring */
+            assert_int_equal(rig_write(again, n, 300000), 0);
+            rig_run(again, 100);
+        }
+        all_are_answered(again, 3000, 3040, true);
+        check_again(again, true);
+        finish(again);
+        finish(rig);
+    }
+}
+
+static void wal_lane_faults__prepared__each_image_has_its_memory(void **state)
+{
+    (void)state;
+    const struct setting s = {.mode = WAL_SYNC, .threads = true, .segments_max = 6};
+    struct rig *rig = start(&s);
+    assert_int_equal(wal_lane_wait_prepared(rig->lane), 0);
+    uint64_t bytes = wal_image_bytes(rig->o.segment_bytes);
+    static unsigned char here[2048];
+    assert_true(bytes / 4096 <= sizeof here);
+    assert_int_equal(rig->lane->images_count, s.segments_max);
+    for (uint32_t i = 0; i < rig->lane->images_count; i++) {
+        assert_int_equal(mincore(rig->lane->images[i]->base, bytes, here), 0);
+        for (uint64_t page = 0; page < bytes / 4096; page++)
+            assert_true((here[page] & 1) != 0);
+    }
     finish(rig);
 }
 
@@ -1014,6 +1232,13 @@ int main(void)
         cmocka_unit_test(wal_lane_faults__zeros_not_there_yet__writers_wait_for_them),
         cmocka_unit_test(wal_lane_faults__no_successor_yet__segment_takes_no_record),
         cmocka_unit_test(wal_lane_faults__resume_over_segments_of_void__log_goes_on_behind_them),
+        cmocka_unit_test(wal_lane_faults__writer_came_to_a_late_segment__twice_as_many_are_kept),
+        cmocka_unit_test(
+            wal_lane_faults__second_burst_that_fits_the_ring__finds_each_segment_ready),
+        cmocka_unit_test(wal_lane_faults__many_ready__given_back_at_close),
+        cmocka_unit_test(wal_lane_faults__power_fails_with_many_ready__given_back_at_open),
+        cmocka_unit_test(wal_lane_faults__giving_back_fails__chain_has_no_gap),
+        cmocka_unit_test(wal_lane_faults__prepared__each_image_has_its_memory),
         cmocka_unit_test(wal_lane_faults__slot_never_published__latches_and_answers_those_behind),
         cmocka_unit_test(wal_lane_faults__slots_decided_and_not_passed__are_not_handed_out),
         cmocka_unit_test(wal_lane_faults__view_is_closed__what_it_fenced_never_comes_up),
