@@ -238,11 +238,11 @@ static void sleep_in_ring(struct wal_lane *lane)
     if (waiting < LANE_SECOND_WRITE_BYTES && lane->writes_in_flight < lane->o.depth)
         at = lane->scanned_bytes + LANE_SECOND_WRITE_BYTES - waiting;
     atomic_store(&lane->ring_wake_at, at);
+    atomic_fetch_add_explicit(&lane->stat_sleeps, 1, memory_order_relaxed); /* before any wake */
     atomic_store(&lane->sleep_word, LANE_IN_RING); /* full fence; pairs with announce() */
     uint64_t published = atomic_load(&lane->published_bytes);
     /* With a gap in front of them those bytes are of no use yet; its filler wakes the lane. */
     bool look_again = published >= at && published != lane->seen_bytes;
-    if (!look_again) atomic_fetch_add_explicit(&lane->stat_sleeps, 1, memory_order_relaxed);
     take_events(lane, look_again ? 0 : LANE_STUCK_LOOK_NS);
 }
 
@@ -260,11 +260,9 @@ static void sleep_on_futex(struct wal_lane *lane)
 {
     int64_t timeout_ns = sleep_ns(lane);
     if (lane->seen_stop && timeout_ns < 0) timeout_ns = LANE_STUCK_LOOK_NS;
+    atomic_fetch_add_explicit(&lane->stat_sleeps, 1, memory_order_relaxed); /* before any wake */
     atomic_store(&lane->sleep_word, LANE_ON_FUTEX); /* full fence; pairs with announce() */
-    if (!has_news(lane)) {
-        atomic_fetch_add_explicit(&lane->stat_sleeps, 1, memory_order_relaxed);
-        (void)futex_wait(&lane->sleep_word, LANE_ON_FUTEX, timeout_ns);
-    }
+    if (!has_news(lane)) (void)futex_wait(&lane->sleep_word, LANE_ON_FUTEX, timeout_ns);
     atomic_store(&lane->sleep_word, LANE_AWAKE);
 }
 

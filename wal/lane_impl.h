@@ -227,8 +227,9 @@ struct wal_lane {
     struct slot slots[WAL_LANE_SLOTS];
 
     _Atomic uint64_t stat_writes, stat_syncs, stat_bytes, stat_pad_bytes;
-    _Atomic uint64_t stat_room_waits;  /* batches that found no room at first */
-    _Atomic uint64_t stat_sleeps;      /* of the lane's thread; tests count wake-ups by it */
+    _Atomic uint64_t stat_room_waits; /* batches that found no room at first */
+    _Atomic uint64_t
+        stat_sleeps; /* times that the lane's thread said it would sleep; tests count by it */
     _Atomic uint64_t stat_prep_sleeps; /* of the preparing thread */
     struct wal_lane *leaked_next;      /* lane_close.c */
 };

@@ -168,11 +168,15 @@ static void seal(struct wal_lane *lane, uint64_t lsn, uint32_t covered, uint32_t
 
 /* Whether a lane asleep wants to hear of this slot. An OFF lane only takes slots back until it is
  * asked to write, and whoever asks wakes it: a quarter of its slots at a time is soon enough. Should
- * it sleep over the slots behind a late one, who finds none left wakes it (wal_reserve_wait). */
+ * it sleep over the slots behind a late one, who finds none left wakes it (wal_reserve_wait). Behind
+ * a pad the segment is another one, and the next one is to be made. (The slot of the pad may have
+ * been used again by now: then somebody else has told the lane.) */
 static bool is_news(struct wal_lane *lane, uint64_t seq)
 {
     return lane->o.mode != WAL_OFF || seq % (WAL_LANE_SLOTS / 4) == 0 ||
-           atomic_load_explicit(&lane->waiters, memory_order_relaxed) != 0;
+           atomic_load_explicit(&lane->waiters, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&lane_slot(lane, seq - 1)->type, memory_order_relaxed) ==
+               WAL_RECORD_PAD;
 }
 
 /* Wakes the lane when it has to know: always from the futex, in the ring only when enough waits. */
@@ -196,22 +200,33 @@ static void announce(struct wal_lane *lane, uint64_t seq, uint64_t bytes)
     }
 }
 
-static void publish_slot(struct wal_lane *lane, uint64_t seq, uint8_t type)
+/* Returns the bytes to announce. */
+static uint64_t set_published(struct wal_lane *lane, uint64_t seq, uint8_t type)
 {
     struct slot *s = lane_slot(lane, seq);
     atomic_store_explicit(&s->type, type, memory_order_relaxed); /* S1 orders it */
     uint64_t bytes = s->covered_bytes; /* the slot may be reused once the word is out */
     atomic_store_explicit(&s->word, seq * 4 + SLOT_PUBLISHED, memory_order_release); /* S1 */
-    announce(lane, seq, bytes);
+    return bytes;
 }
 
-static void publish_pad(struct wal_lane *lane, const struct taken *t)
+static void publish_slot(struct wal_lane *lane, uint64_t seq, uint8_t type)
+{
+    announce(lane, seq, set_published(lane, seq, type));
+}
+
+/* followed: the caller publishes a record behind it at once, which wakes for both. */
+static void publish_pad(struct wal_lane *lane, const struct taken *t, bool followed)
 {
     if (!t->padded) return;
     struct slot *s = lane_slot(lane, t->pad_seq);
     atomic_fetch_add_explicit(&lane->stat_pad_bytes, s->covered_bytes, memory_order_relaxed);
     seal(lane, s->lsn, s->covered_bytes, 0, WAL_RECORD_PAD);
-    publish_slot(lane, t->pad_seq, WAL_RECORD_PAD);
+    uint64_t bytes = set_published(lane, t->pad_seq, WAL_RECORD_PAD);
+    if (followed) /* a lane about to sleep sees that there is more; one asleep is woken soon */
+        atomic_fetch_add(&lane->published_bytes, bytes);
+    else
+        announce(lane, t->pad_seq, bytes);
 }
 
 static int reserve(struct wal_lane *lane, const struct wish *w, struct wal_reservation *out)
@@ -220,8 +235,7 @@ static int reserve(struct wal_lane *lane, const struct wish *w, struct wal_reser
     spin_acquire(&lane->reserve_lock);
     int rc = take_locked(lane, w, &t);
     spin_release(&lane->reserve_lock);
-    publish_pad(lane, &t);
-    if (t.padded) lane_prep_kick(lane);
+    publish_pad(lane, &t, rc == 0);
     if (rc != 0) return rc;
     t.r.payload_bytes = w->payload_bytes;
     struct wal_ticket *ticket = w->ticket;
@@ -302,7 +316,7 @@ bool lane_pad_block(struct wal_lane *lane, uint64_t published_lsn)
         advance(lane, seq + 1, end);
     }
     spin_release(&lane->reserve_lock);
-    publish_pad(lane, &t);
+    publish_pad(lane, &t, false);
     return t.padded;
 }
 

@@ -33,6 +33,7 @@ static void scan_seal(struct wal_lane *lane, const struct slot *s, uint64_t numb
     lane_seg(lane, number)->seal_file_end =
         align_up(lsn_offset(last, lane->o.segment_bytes), lane->o.block_bytes);
     lane->scan_lsn = lane->scan_bound = seg_first_lsn(lane, number + 1);
+    lane_prep_kick(lane); /* not by the writer: it makes no system call but a wake of the lane */
 }
 
 /* Moves scan_lsn over published slots. Not held up by what is not submitted yet: the slots are
