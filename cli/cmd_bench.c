@@ -16,9 +16,9 @@ static const char help[] =
 
 static const char examples[] =
     "\n"
-    "Causes of a stall: device (the disk took long), room (the log was full), segment (the log had\n"
-    "room, but the next segment was not ready), lease (it had run out), machine (this process got\n"
-    "no CPU), earlier (a batch before it was late).\n"
+    "Causes of a stall: device (the disk took long), room (the log was full), segment (the log\n"
+    "had room, but the next segment was not ready), lease (it had run out), machine (this process\n"
+    "got no CPU), earlier (a batch before it was late).\n"
     "\n"
     "examples\n"
     "  ringfence bench --dir bench.data\n"
