@@ -3,9 +3,9 @@
  * The plane's thread alone writes them; writers, readers and the decider of a lane read them.
  *
  *   view         what this process trusts: the epoch (24 bits, counts fencings) above the version
- * of its metadata (40 bits). As plain numbers, a later view is a larger one. deadline_ns  until
- * when, in CLOCK_BOOTTIME, which counts suspends. LEASE_FENCED: not at all. LEASE_OFF: for ever,
- * and then nobody reads a clock.
+ *                of its metadata (40 bits). As plain numbers, a later view is a larger one.
+ *   deadline_ns  until when, in CLOCK_BOOTTIME, which counts suspends. LEASE_FENCED: not at all.
+ *                LEASE_OFF: for ever, and then nobody reads a clock.
  *
  * There is no flag that says "expired": a flag is true of the moment when it was set, and whoever
  * is stopped between that moment and the use of it acts too late. The clock is read at each check.
@@ -13,18 +13,20 @@
  * Thread: lease_check, lease_look any; lease_publish_* the plane's.
  *
  * Orders. Two stores make a fence: deadline 0, then the view of the next epoch; two end it: the
- * view, then the new deadline. A check loads deadline, view, clock, in this order: L1
- * lease_publish_deadline (release)  with the first load of a check (acquire): who sees the deadline
- * that ended a fence also sees the view that was stored before it, and so refuses a token of the
- * epoch before. Loaded the other way round, or relaxed, a check could join the old view to the new
- * deadline, and let in what was checked against emptied caches. L2  lease_publish_view (release)
- * with the load of the view (acquire): who sees a view sees the schema snapshot that was published
- * before it. And who sees the view of a fence sees the deadline 0 stored before it: that is the
- * second load of the deadline in lease_look. L3  lease_publish_view ends with a full fence, and the
- * decider enters its slot with one: either the plane sees the slot taken and waits, or the decider
- * sees the new view. The clock is read after both loads: an acquire load lets nothing behind it
- * pass, and the vDSO reads its counter in order. So a thread that was stopped between the loads and
- * the clock finds out. */
+ * view, then the new deadline. A check loads deadline, view, clock, in this order:
+ *
+ *   L1  lease_publish_deadline (release) with the first load of a check (acquire): who sees the
+ *       deadline that ended a fence also sees the view that was stored before it, and so refuses a
+ *       token of the epoch before. Loaded the other way round, or relaxed, a check could join the old
+ *       view to the new deadline, and let in what was checked against emptied caches.
+ *   L2  lease_publish_view (release) with the load of the view (acquire): who sees a view sees the
+ *       schema snapshot that was published before it. And who sees the view of a fence sees the
+ *       deadline 0 stored before it: that is the second load of the deadline in lease_look.
+ *   L3  lease_publish_view ends with a full fence, and the decider enters its slot with one: either
+ *       the plane sees the slot taken and waits, or the decider sees the new view.
+ *
+ * The clock is read after both loads: an acquire load lets nothing behind it pass, and the vDSO reads
+ * its counter in order. So a thread that was stopped between the loads and the clock finds out. */
 #ifndef RF_LEASE_VIEW_H
 #define RF_LEASE_VIEW_H
 
