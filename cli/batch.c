@@ -167,29 +167,11 @@ void batch_declare(struct batch *b, struct text table, struct text column)
 
 /* ---- adding ---- */
 
-static size_t width_of(enum rf_type type)
-{
-    switch (type) {
-    case RF_BOOLEAN: return 1;
-    case RF_INT32:
-    case RF_FLOAT:
-    case RF_DATE: return 4;
-    case RF_INT64:
-    case RF_DOUBLE:
-    case RF_TIMESTAMP: return 8;
-    case RF_TEXT:
-    case RF_STRING:
-    case RF_BLOB: return 0;
-    }
-    CHECK(false);
-    return 0;
-}
-
 /* Nulls for all rows below `rows` that have no element yet. */
 static void pad(struct batch_column *c, uint32_t rows)
 {
     if (c->filled == rows) return;
-    size_t width = width_of(c->type);
+    size_t width = type_width(c->type);
     if (!c->has_nulls) {
         c->has_nulls = true;
         need_room(&c->nulls, &c->null_capacity, rows / 8 + 1, 1);
@@ -216,7 +198,7 @@ static void pad(struct batch_column *c, uint32_t rows)
 
 static void append(struct batch_column *c, const struct cell *cell, uint32_t row)
 {
-    size_t width = width_of(c->type);
+    size_t width = type_width(c->type);
     size_t bytes = width > 0 ? width : cell->text.bytes;
     const void *from = width > 0 ? (const void *)&cell->boolean : cell->text.at;
     /* One byte at least: in a tablet a NULL array would say that every row is null. */
@@ -261,7 +243,7 @@ static bool add_cell(struct batch_table *t, const struct cell *cell, uint32_t ro
     } else if (!kinds_match(c, cell, bad)) {
         return false;
     }
-    if (width_of(c->type) == 0 && c->value_bytes + cell->text.bytes > UINT32_MAX)
+    if (type_width(c->type) == 0 && c->value_bytes + cell->text.bytes > UINT32_MAX)
         return bad_set(bad, cell->column, "\"%s\" has more than 4 GiB of text in one batch",
                        c->name);
     pad(c, row);
@@ -297,7 +279,7 @@ static void finish_column(struct batch_table *t, uint32_t index, struct rf_colum
         .type = c->type,
         .category = c->category,
         .values = c->values,
-        .offsets = width_of(c->type) == 0 ? c->offsets : NULL,
+        .offsets = type_width(c->type) == 0 ? c->offsets : NULL,
         .nulls = c->has_nulls ? c->nulls : NULL,
     };
 }

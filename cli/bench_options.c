@@ -4,7 +4,9 @@
 
 #include "base/alloc.h"
 
-const char bench_options_help[] =
+#include <stdio.h>
+
+static const char options_help[] =
     "  --dir DIR            a directory that is not there yet; it stays\n"
     "  --reuse              run in the directory of an earlier run; frees what that left\n"
     "  --json FILE          the result as JSON\n"
@@ -174,4 +176,21 @@ enum exit_code bench_options_check(struct bench_options *o)
     if (o->lease == 1 && o->fence_every_ms > 0)
         return usage(o->command, "--fence-every: there is no lease to fence with --lease off");
     return parse_types(o);
+}
+
+enum exit_code bench_command_run(const struct bench_command *command, int argc, char **argv)
+{
+    struct bench_options o;
+    bool wants_help;
+    if (!bench_options_parse(&o, command->name, argc, argv, &wants_help)) return EXIT_USAGE;
+    enum exit_code code = EXIT_OK;
+    if (wants_help) {
+        fputs(command->help, stdout);
+        fputs(options_help, stdout);
+        fputs(command->examples, stdout);
+    } else {
+        code = bench_options_check(&o);
+        if (code == EXIT_OK) code = command->run(&o);
+    }
+    return finish_stdout(command->name, code);
 }

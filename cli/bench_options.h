@@ -50,6 +50,12 @@ RF_NODISCARD bool bench_options_parse(struct bench_options *o, const char *comma
 /* What does not go together: EXIT_OK, or EXIT_USAGE with a message. Fills type[]. */
 RF_NODISCARD enum exit_code bench_options_check(struct bench_options *o);
 
-extern const char bench_options_help[]; /* the lines that both commands share */
+struct bench_command {
+    const char *name;
+    const char *help, *examples; /* before and behind the lines on options that both share */
+    enum exit_code (*run)(struct bench_options *o); /* what was read and goes together */
+};
+/* Both of these, then the command; or its help. */
+enum exit_code bench_command_run(const struct bench_command *command, int argc, char **argv);
 
 #endif

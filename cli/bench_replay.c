@@ -17,16 +17,14 @@ struct bench_replay {
 
 static uint64_t bytes_of(const struct rf_tablet *t)
 {
-    static const uint8_t width[] = {
-        [RF_BOOLEAN] = 1, [RF_INT32] = 4,     [RF_INT64] = 8, [RF_FLOAT] = 4,
-        [RF_DOUBLE] = 8,  [RF_TIMESTAMP] = 8, [RF_DATE] = 4,  [RF_STRING] = 0};
     uint64_t bytes = 8 * (uint64_t)t->rows;
     for (uint32_t i = 0; i < t->columns; i++) {
         const struct rf_column *c = &t->column[i];
         for (uint32_t row = 0; row < t->rows; row++) {
             bool is_null = c->nulls != NULL && (c->nulls[row / 8] >> row % 8 & 1) != 0;
             if (is_null) continue;
-            bytes += c->offsets != NULL ? c->offsets[row + 1] - c->offsets[row] : width[c->type];
+            bytes +=
+                c->offsets != NULL ? c->offsets[row + 1] - c->offsets[row] : type_width(c->type);
         }
     }
     return bytes;

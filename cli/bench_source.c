@@ -34,23 +34,6 @@ struct bench_source {
 
 /* ---- values ---- */
 
-static size_t width_of(enum rf_type type)
-{
-    switch (type) {
-    case RF_BOOLEAN: return 1;
-    case RF_INT32:
-    case RF_FLOAT:
-    case RF_DATE: return 4;
-    case RF_INT64:
-    case RF_DOUBLE:
-    case RF_TIMESTAMP: return 8;
-    case RF_TEXT:
-    case RF_STRING:
-    case RF_BLOB: break;
-    }
-    return 0;
-}
-
 struct walk {
     int64_t cents;
     uint64_t random;
@@ -109,7 +92,7 @@ static void fill_text(char *out, size_t bytes, enum rf_type type, int shape, str
 
 static void fill_column(const struct bench_options *o, struct rf_column *c, struct walk *w)
 {
-    size_t width = width_of(c->type), rows = o->rows;
+    size_t width = type_width(c->type), rows = o->rows;
     char *values = need_zalloc(rows * (width != 0 ? width : o->text_bytes) + 1);
     c->values = values;
     if (width != 0) {
@@ -185,7 +168,7 @@ static void make_variant(struct bench_source *s, struct variant *v, uint64_t see
         c->category = RF_FIELD;
         fill_column(o, c, &walk);
         uint64_t there = o->rows - fill_nulls(o, c, &random);
-        size_t width = width_of(c->type);
+        size_t width = type_width(c->type);
         v->points += there;
         v->bytes += there * (width != 0 ? width : o->text_bytes);
     }
@@ -205,7 +188,7 @@ static uint32_t variants_for(const struct bench_options *o)
     uint64_t bytes = 0;
     CHECK(o->type_count > 0);
     for (size_t i = 0; i < o->type_count; i++)
-        bytes += width_of(o->type[i]) != 0 ? width_of(o->type[i]) : o->text_bytes;
+        bytes += type_width(o->type[i]) != 0 ? type_width(o->type[i]) : o->text_bytes;
     bytes = bytes * o->columns / o->type_count * o->rows + 1;
     uint64_t n = VARIANTS_BYTES / bytes;
     return n < 1 ? 1 : n > VARIANTS_MAX ? VARIANTS_MAX : (uint32_t)n;

@@ -42,11 +42,9 @@ static enum exit_code write_json(const struct bench_options *o, const struct ben
 
 static enum exit_code run(struct bench_options *o)
 {
-    enum exit_code code = bench_options_check(o);
-    if (code != EXIT_OK) return code;
     struct bench_result *r = need_zalloc(sizeof *r);
     bench_run(o, NULL, r);
-    code = r->code;
+    enum exit_code code = r->code;
     bool ran = code == EXIT_OK || code == EXIT_STOPPED;
     bool json_on_stdout = o->json != NULL && strcmp(o->json, "-") == 0;
     if (ran && !json_on_stdout) bench_report_text(o, r, stdout);
@@ -58,16 +56,6 @@ static enum exit_code run(struct bench_options *o)
 
 enum exit_code command_bench(int argc, char **argv)
 {
-    struct bench_options o;
-    bool wants_help;
-    if (!bench_options_parse(&o, "bench", argc, argv, &wants_help)) return EXIT_USAGE;
-    enum exit_code code = EXIT_OK;
-    if (wants_help) {
-        fputs(help, stdout);
-        fputs(bench_options_help, stdout);
-        fputs(examples, stdout);
-    } else {
-        code = run(&o);
-    }
-    return finish_stdout("bench", code);
+    static const struct bench_command command = {"bench", help, examples, run};
+    return bench_command_run(&command, argc, argv);
 }

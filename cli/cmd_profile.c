@@ -117,8 +117,6 @@ static enum exit_code write_all(const struct bench_options *o, const struct benc
 
 static enum exit_code run(struct bench_options *o)
 {
-    enum exit_code code = bench_options_check(o);
-    if (code != EXIT_OK) return code;
     struct bench_result *r = need_zalloc(sizeof *r);
     struct profiling all = {need_zalloc(o->writers * sizeof(struct profile_part))};
     size_t newest = o->trace != NULL ? (o->trace_batches + o->writers - 1) / o->writers : 0;
@@ -126,7 +124,7 @@ static enum exit_code run(struct bench_options *o)
         profile_part_init(&all.part[i], newest);
     const struct bench_trace trace = {take, &all};
     bench_run(o, &trace, r);
-    code = r->code;
+    enum exit_code code = r->code;
     if (code == EXIT_OK || code == EXIT_STOPPED) code = write_all(o, r, &all);
     for (uint64_t i = 0; i < o->writers; i++)
         profile_part_deinit(&all.part[i]);
@@ -138,16 +136,6 @@ static enum exit_code run(struct bench_options *o)
 
 enum exit_code command_profile(int argc, char **argv)
 {
-    struct bench_options o;
-    bool wants_help;
-    if (!bench_options_parse(&o, "profile", argc, argv, &wants_help)) return EXIT_USAGE;
-    enum exit_code code = EXIT_OK;
-    if (wants_help) {
-        fputs(help, stdout);
-        fputs(bench_options_help, stdout);
-        fputs(examples, stdout);
-    } else {
-        code = run(&o);
-    }
-    return finish_stdout("profile", code);
+    static const struct bench_command command = {"profile", help, examples, run};
+    return bench_command_run(&command, argc, argv);
 }

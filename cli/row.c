@@ -55,3 +55,21 @@ bool type_from_name(struct text name, enum rf_type *type_out)
         }
     return false;
 }
+
+size_t type_width(enum rf_type type)
+{
+    switch (type) {
+    case RF_BOOLEAN: return 1;
+    case RF_INT32:
+    case RF_FLOAT:
+    case RF_DATE: return 4;
+    case RF_INT64:
+    case RF_DOUBLE:
+    case RF_TIMESTAMP: return 8;
+    case RF_TEXT:
+    case RF_STRING:
+    case RF_BLOB: return 0;
+    }
+    CHECK(false);
+    return 0;
+}

@@ -46,5 +46,7 @@ struct cell *row_add(struct row *row);
 /* Names of types as in --types: "INT64"; NULL and false when there is none. */
 const char *type_name(enum rf_type type);
 RF_NODISCARD bool type_from_name(struct text name, enum rf_type *type_out);
+/* Bytes of one value; 0: as many as it has (TEXT, STRING, BLOB). */
+size_t type_width(enum rf_type type);
 
 #endif
