@@ -603,6 +603,7 @@ static void crash_process__host_forks__child_is_told_parent_goes_on_locks_go(voi
         int hold[2];
         small_options(&o);
         o.backend = backends[i];
+        o.wait_prepared = SANITIZED; /* and no thread of ours allocates then: see below */
         struct forked f = {.e = open_now(&o)};
         assert_int_equal(write_story(f.e, 0, 1, 1000), 0);
         rf_scan_options_init(&scan);
@@ -652,6 +653,14 @@ static void *busy_main(void *ctx)
     return NULL;
 }
 
+/* A sanitizer's allocator may be locked by another thread when it is forked, and stays so in the
+ * child, where closing then waits for ever. Those of libc and jemalloc look after that. */
+static int busy_child(struct rf_engine *e)
+{
+    if (rf_flush(e) != -RF_CODE_FORKED) return 1;
+    return SANITIZED || rf_close(e) == 0 ? 0 : 2;
+}
+
 static void crash_process__host_forks_under_load__nothing_stops(void **state)
 {
     (void)state;
@@ -669,9 +678,11 @@ static void crash_process__host_forks_under_load__nothing_stops(void **state)
     for (int i = 0; i < 25; i++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
-        if (pid == 0) _exit(rf_flush(e) == -RF_CODE_FORKED && rf_close(e) == 0 ? 0 : 1);
+        if (pid == 0) _exit(busy_child(e));
         assert_int_equal(finish(pid), 0);
     }
+    if (SANITIZED)
+        printf("the children do not close: a sanitizer's allocator is not made for forks\n");
     stop = true;
     for (uint32_t i = 0; i < KILL_WRITERS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
