@@ -247,7 +247,7 @@ static enum fault_fate as_masked(void *ctx, uint64_t index, bool is_name)
 {
     const uint64_t *mask = ctx;
     (void)is_name;
-    return (*mask >> index & 1) != 0 ? FAULT_KEEP : FAULT_DROP;
+    return index < FEW && (*mask >> index & 1) != 0 ? FAULT_KEEP : FAULT_DROP;
 }
 
 static void every_subset(struct rig *told, uint64_t at, uint64_t trimmed, uint64_t *subsets)

@@ -936,14 +936,16 @@ static int nobody_body(void *ctx)
 
 /* ---- a real file system that fills up, and has room again ---- */
 
-static void fill_up(const char *path)
+/* Up to so many bytes, or until the file system is full. */
+static void fill(const char *path, uint64_t bytes_max)
 {
     static const char bytes[65536];
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHILD_CHECK(fd >= 0);
-    while (write(fd, bytes, sizeof bytes) > 0)
-        ;
-    CHILD_CHECK(errno == ENOSPC);
+    uint64_t done = 0;
+    while (done < bytes_max && write(fd, bytes, sizeof bytes) > 0)
+        done += sizeof bytes;
+    CHILD_CHECK(done >= bytes_max || errno == ENOSPC);
     close(fd);
 }
 
@@ -967,13 +969,18 @@ static int full_disk_body(void *ctx)
 {
     struct rf_options o;
     struct rf_engine *e;
-    char data[TEMPDIR_BYTES + 8], filler[TEMPDIR_BYTES + 8];
+    char data[TEMPDIR_BYTES + 8], filler[4][TEMPDIR_BYTES + 24];
     (void)ctx;
     if (unshare(CLONE_NEWNS) != 0) return 77;
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 77;
     if (mount("none", dir, "tmpfs", 0, "size=14m") != 0) return 77;
     snprintf(data, sizeof data, "%s/data", dir);
-    snprintf(filler, sizeof filler, "%s/filler", dir);
+    /* A piece is freed in each round. They are there before the engine, which takes what it finds
+     * for its ring as soon as it can. */
+    for (int i = 0; i < 4; i++) {
+        snprintf(filler[i], sizeof filler[i], "%s/filler-%d", dir, i);
+        if (i < 3) fill(filler[i], 3 << 20);
+    }
     memset(&told, 0, sizeof told);
     rf_options_init(&o);
     o.segment_bytes = 1 << 20;
@@ -984,10 +991,10 @@ static int full_disk_body(void *ctx)
     CHILD_CHECK(rf_open(data, &o, &e, NULL) == 0);
     uint32_t batch = write_until(e, 1, false);
     for (int round = 0; round < 3; round++) {
-        fill_up(filler);
+        fill(filler[3], UINT64_MAX); /* the rest, before the ring is whole */
         batch = write_until(e, batch, true);
         CHILD_CHECK(story_scan(e, &found)); /* reads go on */
-        CHILD_CHECK(unlink(filler) == 0);
+        CHILD_CHECK(unlink(filler[round]) == 0);
         if (round == 1) { /* room, and a new life */
             CHILD_CHECK(rf_close(e) == 0);
             CHILD_CHECK(rf_open(data, &o, &e, NULL) == 0);
