@@ -215,9 +215,28 @@ static void mem_map__more_than_the_address_space__null(void **state)
     assert_int_equal(alloc_mapped_bytes(), 0);
 }
 
+static void mem_touch__pages_of_a_map__get_their_memory_and_keep_their_bytes(void **state)
+{
+    (void)state;
+    enum { PAGE = 4096, PAGES = 2048 };
+    uint8_t *p = mem_map(PAGES * PAGE);
+    assert_non_null(p);
+    p[0] = 7;
+    p[PAGE * 5 + 9] = 11;
+    mem_touch(p, PAGES * PAGE);
+    unsigned char there[PAGES];
+    assert_int_equal(mincore(p, PAGES * PAGE, there), 0);
+    for (int i = 0; i < PAGES; i++)
+        assert_int_equal(there[i] & 1, 1);
+    for (int i = 0; i < PAGES * PAGE; i++)
+        assert_int_equal(p[i], i == 0 ? 7 : i == PAGE * 5 + 9 ? 11 : 0);
+    mem_unmap(p, PAGES * PAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mem_touch__pages_of_a_map__get_their_memory_and_keep_their_bytes),
         cmocka_unit_test(mem_alloc__then_free__bytes_counted_and_given_back),
         cmocka_unit_test(mem_alloc__zero_bytes__memory_of_its_own),
         cmocka_unit_test(mem_zalloc__memory_used_before__all_zero),
